@@ -1,0 +1,25 @@
+# `make demo` and `make test` do all their own set-up; `make check` is what CI and every commit must pass.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup test check lint demo bench clean
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch numpy
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,26 @@
+"""Importance weights for every training sample, estimated while a PyTorch model trains."""
+
+from adiw import divergences, projections
+from adiw.divergences import DIVERGENCES
+from adiw.dynamic import ADIW
+from adiw.estimation import State, estimate_weights
+from adiw.health import Stationarity, Summary
+from adiw.indexed import Indexed
+from adiw.limits import Limits
+from adiw.transforms import Features, class_prior_ratio
+
+__version__ = "0.1.0"
+__all__ = [
+    "ADIW",
+    "DIVERGENCES",
+    "Features",
+    "Indexed",
+    "Limits",
+    "State",
+    "Stationarity",
+    "Summary",
+    "class_prior_ratio",
+    "divergences",
+    "estimate_weights",
+    "projections",
+]

@@ -1,0 +1,57 @@
+"""The table of divergences. A new one is a file beside this and a line in ``DIVERGENCES``."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from adiw.divergences.kl import KL, KLProblem
+from adiw.divergences.mmd import MMD, MMDProblem
+from adiw.divergences.protocol import Divergence, Learner, Problem
+from adiw.divergences.squared import Squared, SquaredProblem
+from adiw.divergences.wasserstein import Wasserstein
+
+DIVERGENCES: dict[str, type[Divergence]] = {
+    "mmd": MMD,
+    "kl": KL,
+    "squared": Squared,
+    "wasserstein": Wasserstein,
+}
+
+
+def resolve(divergence: str | Divergence) -> Divergence:
+    """A divergence with its settings, from a name in ``DIVERGENCES`` or from an instance.
+
+    >>> resolve("kl")
+    KL(width=0.5, step_size=0.5, update='rescale')
+    >>> resolve("klx")
+    Traceback (most recent call last):
+    ValueError: unknown divergence 'klx': expected one of 'kl', 'wasserstein', 'squared', 'mmd', or an instance
+    """
+    if isinstance(divergence, str):
+        if divergence in DIVERGENCES:
+            return DIVERGENCES[divergence]()
+        near = get_close_matches(divergence, DIVERGENCES, n=len(DIVERGENCES), cutoff=0)
+        raise ValueError(
+            f"unknown divergence {divergence!r}: expected one of {', '.join(map(repr, near))}, or an instance"
+        )
+    if isinstance(divergence, type) or not callable(getattr(divergence, "problem", None)):
+        raise TypeError(
+            f"divergence must be a name in adiw.DIVERGENCES or an instance such as KL(), got {divergence!r}"
+        )
+    return divergence
+
+
+__all__ = [
+    "DIVERGENCES",
+    "KL",
+    "MMD",
+    "Divergence",
+    "KLProblem",
+    "Learner",
+    "MMDProblem",
+    "Problem",
+    "Squared",
+    "SquaredProblem",
+    "Wasserstein",
+    "resolve",
+]

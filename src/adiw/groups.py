@@ -1,0 +1,50 @@
+"""Sums over groups of samples (the classes of Algorithm 2; a single group everywhere else).
+
+A group is an integer per sample, ``0 .. num_groups - 1``; ``-1`` leaves a sample out of every sum.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def group_sum(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Sum of ``values`` (n,) over each group: (num_groups,). Deterministic on every device.
+
+    >>> group_sum(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 0]), 2)
+    tensor([5., 2.])
+    """
+    member = group[:, None] == torch.arange(num_groups, device=group.device)
+    return torch.where(member, values[:, None], 0).sum(0)
+
+
+def spread(per_group: Tensor, group: Tensor) -> Tensor:
+    """Give every sample the value of its group: (num_groups,) -> (n,).
+
+    Samples that are left out get the value of group 0: mask them where it matters.
+
+    >>> spread(torch.tensor([5.0, 2.0]), torch.tensor([0, 1, 0]))
+    tensor([5., 2., 5.])
+    """
+    return per_group[group.clamp_min(0)]
+
+
+def same_group(left: Tensor, right: Tensor) -> Tensor:
+    """Which pairs share a group, (n, m) of booleans; samples that are left out share none.
+
+    >>> same_group(torch.tensor([0, -1]), torch.tensor([0, 1, -1]))
+    tensor([[ True, False, False],
+            [False, False, False]])
+    """
+    return (left[:, None] == right[None, :]) & (left[:, None] >= 0)
+
+
+def group_order(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """The order that sorts by group first and by value within a group: (n,) of positions.
+
+    >>> group_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 1, 0]), 2)
+    tensor([2, 0, 1])
+    """
+    order = values.argsort()
+    return order if num_groups == 1 else order[group[order].argsort(stable=True)]

@@ -1,0 +1,68 @@
+"""Gaussian kernels between samples, and the width that follows the scale of the data.
+
+A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); packages that speak of gamma mean 1 / (2 sigma^2).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from adiw.pair import Pair
+
+Width = float | Literal["auto"]
+
+
+def squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
+
+    Scalars are subtracted directly (exact); vectors go through one matrix product, centred first because the
+    product loses the digits that a common offset takes up.
+
+    >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
+    tensor([[1.],
+            [4.]])
+    """
+    if a.shape[1] == 1:
+        return (a - b.T).square()
+    centre = b.mean(0)
+    a, b = a - centre, b - centre
+    squared = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
+    return squared.clamp_min(0).nan_to_num(nan=float("inf"), posinf=float("inf"))  # nan: the squares overflow
+
+
+def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """exp(-||a_i - b_j||^2 / (2 width^2)): (n, m).
+
+    >>> gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
+    tensor([[1.0000, 0.6065]])
+    """
+    return torch.exp(squared_distances(a, b) / (-2 * width) / width)  # width^2 would overflow first
+
+
+def resolve_width(width: Width, pair: Pair, fraction: float) -> float | Tensor:
+    """The width itself, or for "auto" ``fraction`` of the typical distance in this pair."""
+    return fraction * typical_distance(pair) if width == "auto" else width
+
+
+def typical_distance(pair: Pair) -> Tensor:
+    """How far a training sample lies from the validation samples of its group: a scalar, above zero.
+
+    For scalars the distance to the median validation sample, for vectors the root mean square distance to all of
+    them; averaged over the nearest 95% of the training samples, so that a few wild ones do not set the scale.
+    """
+    if pair.z_train.shape[1] == 1 and pair.num_groups == 1:
+        used = torch.where(pair.group_val >= 0, pair.z_val[:, 0], float("nan"))
+        distance = (pair.z_train[:, 0] - used.nanmedian()).abs()
+    else:
+        squared = torch.where(pair.same("train", "val"), squared_distances(pair.z_train, pair.z_val), 0)
+        count = pair.same("train", "val").sum(1).clamp_min(1)
+        distance = (squared.sum(1) / count).sqrt()
+    used = pair.group_train >= 0
+    nearest = torch.where(used, distance, float("inf")).sort().values
+    kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()
+    mean = torch.where(kept, nearest, 0).sum() / kept.sum().clamp_min(1)
+    mean = torch.where(mean.isfinite(), mean, 1)
+    return mean.clamp_min(torch.finfo(mean.dtype).eps ** 2)  # all equal: any width will do but zero

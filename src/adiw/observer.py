@@ -1,0 +1,80 @@
+"""What the current model says of a batch, in evaluation mode and without a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from adiw.losses import per_sample_losses
+from adiw.transforms import Observed, Transform
+
+Criterion = Callable[[Any, Any], Tensor]
+Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
+
+
+class Observer:
+    """The user's model, criterion and forward function, none of which belong to our own state."""
+
+    def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None, transform: Transform) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
+        if not callable(criterion):
+            raise TypeError("criterion must be callable: criterion(outputs, targets) gives one loss per sample")
+        self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
+        transform.attach(model)
+
+    def losses(self, outputs: Any, targets: Any) -> Tensor:
+        """One loss per sample (n,), in float32 or better."""
+        return per_sample_losses(self.criterion, outputs, targets)
+
+    def evaluate(self, batch: Any, training_outputs: Any, dtype: torch.dtype) -> Observed:
+        """z and groups of a batch, under the autocast that the training outputs were made with. No gradient."""
+        with torch.no_grad():
+            with evaluation_mode(self.model), self._autocast_of(training_outputs):
+                outputs, targets, *features = self._run(batch)
+            losses = self.losses(outputs, targets).to(dtype)
+            return self.transform.observe(losses, targets, features[0] if features else None)
+
+    def _run(self, batch: Any) -> tuple[Any, ...]:
+        if self.forward is not None:
+            result = self.forward(self.model, batch)
+            if not isinstance(result, tuple) or len(result) not in (2, 3):
+                raise TypeError(
+                    "forward(model, batch) must return (outputs, targets) or (outputs, targets, features)"
+                )
+            return result
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise TypeError(
+                f"validation batches must be (x, y), got {type(batch).__name__}: for others pass "
+                "forward=lambda model, batch: (outputs, targets)"
+            )
+        return self.model(batch[0]), batch[1]
+
+    def _autocast_of(self, outputs: Any) -> AbstractContextManager[Any]:
+        parameter = next(self.model.parameters(), None)
+        device = outputs.device if isinstance(outputs, Tensor) else getattr(parameter, "device", torch.device("cpu"))
+        dtype = None
+        if torch.is_autocast_enabled(device.type):
+            dtype = torch.get_autocast_dtype(device.type)
+        elif isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16):
+            whole = parameter is not None and parameter.dtype == torch.float32
+            dtype = outputs.dtype if whole else None
+        # Without the cache: copies of the weights made without gradients must not serve a later training pass.
+        return torch.autocast(device.type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Every module in evaluation mode, and afterwards each in the mode it was in: nothing else changes."""
+    modes = [(module, module.training) for module in model.modules()]
+    for module, _ in modes:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

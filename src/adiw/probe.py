@@ -1,0 +1,187 @@
+"""The stream of validation batches: which samples, what z they have under the current model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.utils.data import DataLoader, default_collate
+
+from adiw.transforms import Observed
+
+
+@dataclass(frozen=True)
+class Window:
+    """The validation samples that a training batch is matched with: the ``w`` that were read last."""
+
+    index: Tensor  # (w,) in the validation set
+    z: Tensor  # (w, d), nan where not read yet
+    group: Tensor  # (w,)
+
+
+class Probe(nn.Module):
+    """Reads the validation set round and round in one shuffled order, ``refresh`` samples a step.
+
+    The window is the last ``batch`` samples that were read. With refresh = batch all of them are fresh, as in the
+    paper; with less, the rest are remembered from the steps before. The order is drawn once: where the stream
+    stands is one number on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
+
+    The inputs are moved to the device once when they fit in ``cache_bytes`` and two reads of the set agree; a set
+    that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
+    """
+
+    order: Tensor
+    cursor: Tensor
+    window_index: Tensor
+    nonfinite: Tensor
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch: int,
+        refresh: int | None,
+        generator: Generator,
+        cache_bytes: int = 2**30,
+        workers: int = 0,
+    ) -> None:
+        super().__init__()
+        size = _check_dataset(dataset)
+        self.window = min(batch, size)
+        self.refresh = self.window if refresh is None else min(refresh, self.window)
+        if batch < 1 or self.refresh < 1:
+            raise ValueError(f"val_batch and val_refresh must be at least 1, got {batch} and {refresh}")
+        self.dataset, self.workers = dataset, workers
+        self.register_buffer("order", torch.randperm(size, generator=generator))
+        self.register_buffer("cursor", torch.zeros((), dtype=torch.long))
+        self.register_buffer("window_index", self.order[-self.window :].clone())
+        self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
+        self.z: Tensor | None = None  # (window, d): its d is known after the first read
+        self.group: Tensor | None = None
+        self.cached = _read_twice(dataset, cache_bytes)
+        self._stream: Iterator[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def next_batch(self) -> tuple[Tensor, Any]:
+        """(index, batch) of the next ``refresh`` validation samples, on the device."""
+        ahead = torch.arange(self.refresh, device=self.cursor.device)
+        index = self.order[(self.cursor + ahead) % len(self)]
+        batch = self._fetch(index)
+        self.cursor.copy_((self.cursor + self.refresh) % len(self))
+        return index, batch
+
+    def read(self, observe: Callable[[Any], Observed]) -> Window:
+        """Observe the next samples and return the window that they complete."""
+        index, batch = self.next_batch()
+        z, group = observe(batch)
+        self.nonfinite.index_add_(0, index, (~z.isfinite().all(1)).to(self.nonfinite.dtype))
+        if self.z is None or self.group is None:
+            self.z = z.new_full((self.window, z.shape[1]), float("nan"))
+            self.group = torch.zeros_like(self.window_index)
+        keep = self.refresh
+        self.window_index.copy_(torch.cat([self.window_index[keep:], index]))
+        self.z.copy_(torch.cat([self.z[keep:], z]))
+        self.group.copy_(torch.cat([self.group[keep:], group]))
+        return Window(self.window_index, self.z, self.group)
+
+    def _fetch(self, index: Tensor) -> Any:
+        if self.cached is not None:
+            return map_tensors(lambda column: column[index], self.cached)
+        if self._stream is None:
+            self._stream = self._open_stream(int(self.cursor))
+        return map_tensors(lambda x: x.to(index.device, non_blocking=True), next(self._stream))
+
+    def _open_stream(self, position: int) -> Iterator[Any]:
+        order = self.order.tolist()
+
+        def batches() -> Iterator[list[int]]:
+            at = position
+            while True:
+                yield [order[(at + ahead) % len(order)] for ahead in range(self.refresh)]
+                at += self.refresh
+
+        pin = torch.cuda.is_available() and self.cursor.is_cuda
+        loader: DataLoader[Any] = DataLoader(
+            self.dataset, batch_sampler=_Forever(batches), num_workers=self.workers, pin_memory=pin
+        )
+        return iter(loader)
+
+    def get_extra_state(self) -> dict[str, Tensor | None]:
+        return {"z": self.z, "group": self.group}
+
+    def set_extra_state(self, state: dict[str, Tensor | None]) -> None:
+        device = self.cursor.device
+        self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
+        self._stream = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Probe:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        device = self.cursor.device
+        self.z = None if self.z is None else fn(self.z)
+        self.group = None if self.group is None else fn(self.group)
+        if self.cached is not None:  # to the device, but in the types that the data set gave
+            self.cached = map_tensors(lambda column: column.to(device), self.cached)
+        return self
+
+
+class _Forever:
+    """An endless batch sampler."""
+
+    def __init__(self, batches: Callable[[], Iterator[list[int]]]) -> None:
+        self.batches = batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self.batches()
+
+
+def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
+    """``fn`` on every tensor of a batch, whatever tuples, lists and mappings it is made of.
+
+    >>> map_tensors(lambda x: x + 1, {"x": torch.tensor(1), "pair": (torch.tensor(2), "text")})
+    {'x': tensor(2), 'pair': (tensor(3), 'text')}
+    """
+    if isinstance(batch, Tensor):
+        return fn(batch)
+    if isinstance(batch, dict):
+        return {key: map_tensors(fn, value) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        items = [map_tensors(fn, value) for value in batch]
+        return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
+    return batch
+
+
+def _leaves(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return [leaf for value in batch.values() for leaf in _leaves(value)]
+    if isinstance(batch, (tuple, list)):
+        return [leaf for value in batch for leaf in _leaves(value)]
+    return [batch]
+
+
+def _check_dataset(dataset: Any) -> int:
+    if isinstance(dataset, DataLoader):
+        raise TypeError("val_set must be a data set, got a DataLoader: pass loader.dataset, batches are made here")
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise TypeError(f"val_set must have a length and items by number, got {type(dataset).__name__}")
+    if len(dataset) == 0:
+        raise ValueError("val_set is empty: the weights are estimated from it, so it needs trusted samples")
+    return len(dataset)
+
+
+def _read_twice(dataset: Any, cache_bytes: int) -> Any | None:
+    """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes."""
+    with torch.random.fork_rng(devices=[]):  # augmentation may draw from the global generator: leave it as it was
+        first = default_collate([dataset[0]])
+        leaves = _leaves(first)
+        if not all(isinstance(leaf, Tensor) for leaf in leaves):
+            return None
+        if sum(leaf.nbytes for leaf in leaves) * len(dataset) > cache_bytes:
+            return None
+        whole = default_collate([dataset[i] for i in range(len(dataset))])
+        again = default_collate([dataset[i] for i in range(len(dataset))])
+    agree = all(torch.equal(a, b) for a, b in zip(_leaves(whole), _leaves(again), strict=True))
+    return whole if agree else None

@@ -1,0 +1,143 @@
+"""Projections onto the constraint sets of the divergences: exact, batched over groups, no host synchronisation.
+
+Every Euclidean projection here is one problem,
+
+    argmin_x 1/2 ||x - v||^2   subject to   0 <= x <= upper,   low <= a'x <= high   (a >= 0),
+
+whose solution is x = clip(v - tau a, 0, upper) with one number tau per group. a'x falls with tau along straight
+pieces, so sorting the ends of the pieces finds tau exactly; there is no iteration and no tolerance.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from adiw.groups import group_order, group_sum, spread
+
+
+def non_negative(v: Tensor) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0.
+
+    >>> non_negative(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return v.clamp_min(0)
+
+
+def box(v: Tensor, upper: float) -> Tensor:
+    """argmin_x ||x - v||^2 subject to 0 <= x <= upper.
+
+    >>> box(torch.tensor([-1.0, 2.0, 9.0]), 5.0)
+    tensor([0., 2., 5.])
+    """
+    return v.clamp(0, upper)
+
+
+def box_mean_band(
+    v: Tensor,
+    upper: float = float("inf"),
+    low: float | Tensor = 1.0,
+    high: float | Tensor = 1.0,
+    group: Tensor | None = None,
+    num_groups: int = 1,
+) -> Tensor:
+    """argmin_x ||x - v||^2 subject to 0 <= x <= upper and low <= mean(x) <= high, in each group.
+
+    ``v`` (n,); ``low`` and ``high`` are numbers or one value per group (num_groups,).
+
+    >>> box_mean_band(torch.tensor([0.0, 1.0, 5.0]), upper=2.5)
+    tensor([0.0000, 0.5000, 2.5000])
+    """
+    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    count = group_sum(torch.ones_like(v), group, num_groups)
+    return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
+
+
+def simplex(v: Tensor, total: float = 1.0) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0 and sum(x) = total.
+
+    >>> simplex(torch.tensor([0.5, 0.7, -1.0]))
+    tensor([0.4000, 0.6000, 0.0000])
+    """
+    return weighted_simplex(v, torch.ones_like(v), total)
+
+
+def weighted_simplex(
+    v: Tensor, a: Tensor, total: float = 1.0, group: Tensor | None = None, num_groups: int = 1
+) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0 and a'x = total (a >= 0), in each group.
+
+    >>> weighted_simplex(torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0]))
+    tensor([0.6000, 0.2000])
+    """
+    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    target = torch.full((num_groups,), total, dtype=v.dtype, device=v.device)
+    return _box_band(v, a, float("inf"), target, target, group, num_groups)
+
+
+def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
+    """Set negative entries to zero, then divide by a'x so that a'x = 1, in each group.
+
+    Feasible for the set of ``weighted_simplex`` but not its nearest point: it moves along the ray through the
+    origin, which leaves entries at zero where they are. A group whose a'x is zero is returned unscaled.
+
+    >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
+    tensor([2., 0.])
+    """
+    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    x = v.clamp_min(0)
+    mass = spread(group_sum(a * x, group, num_groups), group)
+    return x / torch.where(mass > 0, mass, 1)
+
+
+def _box_band(
+    v: Tensor, a: Tensor, upper: float, low: Tensor, high: Tensor, group: Tensor, num_groups: int
+) -> Tensor:
+    """The one problem of this module. ``low`` and ``high`` are (num_groups,)."""
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    a = torch.where(used, a, 0)
+    # No feasible x exceeds high / a: a finite cap keeps the breakpoints finite without changing the set.
+    cap = torch.where(used, spread(high, group) / torch.where(used, a, 1), float("inf")).clamp_max(upper)
+    total = group_sum(a * _clip(v, cap), group, num_groups)
+    target = total.clamp(low, high)
+    tau = _solve_shift(v, a, torch.where(used, cap, 0), target, group, num_groups)
+    for _ in range(2):  # Newton on the piece that was found: removes the rounding of the running sums
+        x = v - spread(tau, group) * a
+        excess = group_sum(a * _clip(x, cap), group, num_groups) - target
+        slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
+        tau = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
+    tau = torch.where(target == total, 0, tau)  # inside the band already: the clipped point itself
+    return _clip(v - spread(tau, group) * a, cap)
+
+
+def _clip(x: Tensor, cap: Tensor) -> Tensor:
+    return torch.minimum(x.clamp_min(0), cap)
+
+
+def _solve_shift(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """tau (num_groups,) at which sum_i a_i clip(v_i - tau a_i, 0, cap_i) meets the target of each group.
+
+    As tau grows, entry i leaves its cap at (v_i - cap_i) / a_i, where the sum begins to fall at rate a_i^2, and
+    reaches zero at v_i / a_i, where it stops. Running sums over the sorted events give the value at each.
+    """
+    safe = torch.where(a > 0, a, 1)
+    event = torch.cat([torch.where(a > 0, (v - cap) / safe, 0), torch.where(a > 0, v / safe, 0)])
+    rate = torch.cat([-a * a, a * a])
+    owner = torch.cat([group, group]).clamp_min(0)
+    order = group_order(event, owner, num_groups)
+    event, rate, owner = event[order], rate[order], owner[order]
+
+    start = group_sum(a * cap, group, num_groups)  # the sum while every entry is at its cap
+    slope = rate.cumsum(0)  # each group's rates add up to zero, so the groups do not mix
+    fallen = (rate * event).cumsum(0) - spread(start.cumsum(0) - start, owner)
+    value = spread(start, owner) + event * slope - fallen
+
+    size = group_sum(torch.ones_like(event), owner, num_groups).long()
+    first = size.cumsum(0) - size
+    above = group_sum((value >= spread(target, owner)).to(v.dtype), owner, num_groups).long()
+    at = (first + above.clamp_min(1) - 1).clamp_max(len(event) - 1)
+    following = torch.minimum(at + 1, (first + size - 1).clamp_min(0))
+    fall = -slope[at]
+    tau = event[at] + torch.where(fall > 0, (value[at] - target) / torch.where(fall > 0, fall, 1), 0)
+    return torch.minimum(torch.maximum(tau, event[at]), torch.maximum(event[following], event[at]))

@@ -1,0 +1,82 @@
+"""One number per sample, kept by the sample's index in its data set."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class Store(nn.Module):
+    """``size`` numbers that are read and written by index, on the device, without host synchronisation.
+
+    One slot more than ``size`` takes what must not be kept: masked writes and bad indices.
+
+    >>> store = Store(3)
+    >>> store.write(torch.tensor([0, 0, 2]), torch.tensor([2.0, 4.0, 5.0]))
+    >>> store.values
+    tensor([3., 1., 5.])
+    """
+
+    slots: Tensor
+
+    def __init__(self, size: int, fill: float = 1.0) -> None:
+        super().__init__()
+        self.fill = fill
+        self.register_buffer("slots", torch.full((size + 1,), fill))
+
+    def __len__(self) -> int:
+        return len(self.slots) - 1
+
+    @property
+    def values(self) -> Tensor:
+        """All numbers, (size,): a view of the store."""
+        return self.slots[:-1]
+
+    def read(self, index: Tensor) -> Tensor:
+        """The numbers at ``index`` (n,)."""
+        return self.slots[index]
+
+    def write(self, index: Tensor, values: Tensor, mask: Tensor | None = None) -> None:
+        """Keep ``values`` (n,) at ``index`` (n,); an index that occurs twice takes the mean of its values.
+
+        Where ``mask`` is false nothing is kept.
+        """
+        if mask is not None:
+            index = torch.where(mask, index, len(self))
+        values = values.to(self.slots.dtype)
+        self.slots.index_copy_(0, index, mean_of_duplicates(index, values))
+        self.slots[-1] = self.fill
+
+
+def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
+    """Give equal indices the mean of their values, (n,). Sums run in sorted order: deterministic on every device.
+
+    >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
+    tensor([1.5000, 5.0000, 1.5000])
+    """
+    ordered, order = index.sort(stable=True)
+    first = torch.searchsorted(ordered, ordered)
+    last = torch.searchsorted(ordered, ordered, right=True)
+    running = torch.cat([values.new_zeros(1, dtype=torch.float64), values[order].double().cumsum(0)])
+    mean = torch.where(last - first > 1, (running[last] - running[first]) / (last - first), values[order])
+    return torch.empty_like(values).scatter_(0, order, mean.to(values.dtype))
+
+
+def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | None]:
+    """(index with bad entries sent to the spare slot ``size``, how many were bad).
+
+    On the CPU a bad index is an error at once and the count is None; on a GPU looking would stall the step, so
+    they are counted there and whoever reads the counter raises.
+    """
+    if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
+        kind = index.dtype if isinstance(index, Tensor) else type(index).__name__
+        raise TypeError(f"index must be a tensor of integers, got {kind}")
+    if index.shape != (count,):
+        raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
+    index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
+    bad = (index < 0) | (index >= size)
+    if index.is_cuda:
+        return torch.where(bad, size, index), bad.sum()
+    if bool(bad.any()):
+        raise IndexError(f"index {int(index[bad][0])} is not in the training set: num_train is {size}")
+    return index, None

@@ -1,0 +1,160 @@
+"""From what a model says of a batch to the z that is matched, and the groups within which it is matched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from torch.utils.hooks import RemovableHandle
+
+
+class Observed(NamedTuple):
+    """What a batch became: z (n, d) and the group of each sample (n,) int64."""
+
+    z: Tensor
+    group: Tensor
+
+
+class Transform(Protocol):
+    """z and groups of a batch from its losses, targets and hidden-layer outputs."""
+
+    num_groups: int
+    minimum: int  # samples a group needs on either side to be estimated
+
+    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed: ...
+
+    def factor(self, group: Tensor) -> Tensor | None:
+        """What the weights of each sample are multiplied by when they weight the loss (n,), or None."""
+        ...
+
+    def attach(self, model: nn.Module) -> None:
+        """Get ready to observe this model."""
+        ...
+
+
+class LossValue:
+    """z is the loss of each sample, one group (Algorithm 1).
+
+    >>> LossValue().observe(torch.tensor([0.3, 2.0]), None, None).z
+    tensor([[0.3000],
+            [2.0000]])
+    """
+
+    num_groups = 1
+    minimum = 1
+
+    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
+        return Observed(losses[:, None], torch.zeros(len(losses), dtype=torch.long, device=losses.device))
+
+    def factor(self, group: Tensor) -> Tensor | None:
+        return None
+
+    def attach(self, model: nn.Module) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "LossValue()"
+
+
+class Features:
+    """z is the output of a hidden layer, scaled to length one and matched class by class (Algorithm 2).
+
+    Args:
+        layer: the module whose output is z, or its dotted name in the model; None when every call passes
+            ``features=`` and ``forward`` returns (outputs, targets, features) for the probe.
+        class_prior: ratio r_y = p_test(y) / p_train(y) of each class (C,), e.g. from ``class_prior_ratio``. The
+            estimate is kept without it; the weights in the loss are multiplied by it.
+        num_classes: C, when no class_prior gives it. Without either, all samples are one group (regression).
+
+    A class with fewer than two samples in either batch keeps its weights; when that holds for all classes the
+    batch weighs nothing.
+    """
+
+    def __init__(
+        self,
+        layer: str | nn.Module | None = None,
+        class_prior: Tensor | None = None,
+        num_classes: int | None = None,
+    ) -> None:
+        if class_prior is not None:
+            if class_prior.ndim != 1 or not bool((class_prior >= 0).all()):
+                raise ValueError("class_prior must be one ratio per class, (C,), from 0 on")
+            if num_classes not in (None, len(class_prior)):
+                raise ValueError(f"num_classes is {num_classes}, but class_prior has {len(class_prior)} entries")
+            num_classes = len(class_prior)
+        self.layer, self.class_prior = layer, class_prior
+        self.classwise = num_classes is not None
+        self.num_groups, self.minimum = num_classes or 1, 2 if self.classwise else 1
+        self._output: Tensor | None = None
+        self._hook: RemovableHandle | None = None
+
+    def attach(self, model: nn.Module) -> None:
+        if self.layer is None:
+            return
+        names: Mapping[str, nn.Module] = dict(model.named_modules())
+        if isinstance(self.layer, str) and self.layer not in names:
+            known = ", ".join(name for name in names if name)
+            raise ValueError(f"Features: the model has no layer {self.layer!r}; it has {known}")
+        module = names[self.layer] if isinstance(self.layer, str) else self.layer
+        if all(module is not known for known in names.values()):
+            raise ValueError("Features: the layer is not part of the model whose outputs are weighted")
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = module.register_forward_hook(self._keep)
+
+    def _keep(self, module: nn.Module, inputs: object, output: Tensor) -> None:
+        self._output = output.detach()
+
+    def take(self) -> Tensor | None:
+        """The layer's output in the model's last forward pass, once."""
+        output, self._output = self._output, None
+        return output
+
+    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
+        features = self.take() if features is None else features.detach()
+        if features is None:
+            where = "its layer has not run since the last call" if self.layer is not None else "it has no layer"
+            raise ValueError(f"Features: no hidden-layer output ({where}); run the model first, or pass features=")
+        if len(features) != len(losses):
+            raise ValueError(
+                f"Features: {len(features)} hidden-layer outputs for {len(losses)} losses: call reweight right after "
+                "the forward pass that it belongs to"
+            )
+        z = normalize(features.flatten(1).to(losses.dtype), dim=1)
+        return Observed(z, self._groups(losses, targets))
+
+    def _groups(self, losses: Tensor, targets: object) -> Tensor:
+        if not self.classwise:
+            return torch.zeros(len(losses), dtype=torch.long, device=losses.device)
+        if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.shape != losses.shape:
+            raise ValueError(
+                "Features: class-wise estimation needs integer targets (n,), one class per sample; without "
+                "class_prior and num_classes all samples are one group"
+            )
+        known = (targets >= 0) & (targets < self.num_groups)
+        return torch.where(known, targets.long(), -1)
+
+    def factor(self, group: Tensor) -> Tensor | None:
+        if self.class_prior is None:
+            return None
+        self.class_prior = self.class_prior.to(group.device)
+        return torch.where(group >= 0, self.class_prior[group.clamp_min(0)], 1)
+
+    def __repr__(self) -> str:
+        name = self.layer if isinstance(self.layer, str) else type(self.layer).__name__
+        prior = None if self.class_prior is None else [round(r, 6) for r in self.class_prior.tolist()]
+        return f"Features({name}, class_prior={prior}, num_groups={self.num_groups})"
+
+
+def class_prior_ratio(train_labels: Tensor, test_labels: Tensor, num_classes: int) -> Tensor:
+    """r_y = p_test(y) / p_train(y) from labels: (num_classes,), zero for classes that training never shows.
+
+    >>> class_prior_ratio(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1]), 2)
+    tensor([0.6667, 2.0000])
+    """
+    train = torch.bincount(train_labels.long(), minlength=num_classes) / max(len(train_labels), 1)
+    test = torch.bincount(test_labels.long(), minlength=num_classes) / max(len(test_labels), 1)
+    return torch.where(train > 0, test / train.clamp_min(torch.finfo(train.dtype).tiny), 0)
