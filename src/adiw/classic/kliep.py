@@ -1,0 +1,128 @@
+"""KLIEP: the density ratio that minimises the Kullback-Leibler divergence (Sugiyama et al. 2008)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from adiw.classic import non_negative_qp
+from adiw.classic.bumps import Array, bumps, choose_centres, mean_bumps
+from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
+from adiw.divergences import KLProblem
+
+
+class KLIEP(BumpModel):
+    """w(x) = sum_l coef_l psi_l(x) with the largest likelihood of the test sample and mean one over training.
+
+    Args:
+        width: sigma of the bumps, "median" (median distance), or "cv" (largest held-out likelihood).
+        centres: at most this many test points carry a bump.
+        folds: of the test sample, for "cv".
+        tolerance: largest distance of the objective from the optimum, certified.
+        random_state: draws the centres and the folds.
+
+    Attributes:
+        weights_: (n_train,) estimated ratio at the training points, mean one.
+        coef_, centres_, width_: the fitted model.
+        objective_: -mean log w over the test sample.
+
+    >>> rng = np.random.default_rng(0)
+    >>> fit = KLIEP(width=0.5).fit(rng.normal(0, 1, (500, 1)), rng.normal(1, 0.5, (100, 1)))
+    >>> bool(fit.predict([[1.0]])[0] > 5 * fit.predict([[-1.0]])[0]), round(float(fit.weights_.mean()), 6)
+    (True, 1.0)
+    """
+
+    def __init__(
+        self,
+        width: Width = "cv",
+        centres: int = 100,
+        folds: int = 5,
+        tolerance: float = 1e-8,
+        random_state: Any = 0,
+    ) -> None:
+        self.width, self.centres, self.folds = width, centres, folds
+        self.tolerance, self.random_state = tolerance, random_state
+
+    def fit(self, X_train: ArrayLike, X_test: ArrayLike) -> KLIEP:
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d)."""
+        train, test = check_pair(self, X_train, X_test)
+        random = check_random_state(self.random_state)
+        self.centres_ = choose_centres(test, self.centres, random)
+        widths = widths_to_try(self.width, train, test, self.random_state)
+        means = [mean_bumps(train, self.centres_, width) for width in widths]
+        fold = random.permutation(np.arange(len(test)) % self.folds)
+        scores = [
+            _held_out_likelihood(bumps(test, self.centres_, width), mean, fold) if len(widths) > 1 else 0.0
+            for width, mean in zip(widths, means, strict=True)
+        ]
+        best = int(np.argmax(scores))
+        self.width_ = widths[best]
+        problem = _problem(bumps(test, self.centres_, self.width_), means[best])
+        self.coef_ = maximise_likelihood(problem, self.tolerance)
+        self.objective_ = float(problem.objective(torch.from_numpy(self.coef_)))
+        self.weights_ = self.predict(train)
+        return self
+
+
+def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | None = None) -> Array:
+    """argmin of KLIEP's objective over beta >= 0, beta'psi_bar = 1, by Newton's method: (b,).
+
+    In the shares theta = beta psi_bar the objective is -mean_j log phi_j'theta with phi = psi / psi_bar. Adding
+    sum(theta) replaces the constraint: the optimum over theta >= 0 then sums to one by itself, and each Newton step
+    is a non-negative quadratic program.
+    """
+    psi, mean, share = (t.numpy() for t in (problem.psi_val, problem.psi_bar, problem.share))
+    bar = np.maximum(
+        mean, 1e-12 * mean.max() + np.finfo(float).tiny
+    )  # a bump that training hardly feels must not grow without bound
+    uniform = np.full(len(bar), 1 / len(bar))
+    phi = psi / bar
+    reached = phi @ uniform > 1e-200  # no coefficients can raise the likelihood of the others
+    if not (reached.any() and mean.max() > 0):
+        raise ValueError("no training point lies within reach of a test point: use a larger width")
+    phi, share = phi[reached], share[reached] / share[reached].sum()
+
+    def value(theta: Array) -> float:
+        return float(theta.sum() - share @ np.log(np.maximum(phi @ theta, np.finfo(float).tiny)))
+
+    theta: Array = uniform if start is None else 0.9 * start * bar + 0.1 * uniform
+    for _ in range(100):
+        density = np.maximum(phi @ theta, np.finfo(float).tiny)
+        gradient = 1 - phi.T @ (share / density)
+        if (-gradient).max() + gradient @ theta <= tolerance:  # bounds value(theta) - optimum, by convexity
+            break
+        rows = phi * (np.sqrt(share) / density)[:, None]
+        curvature = rows.T @ rows
+        step = non_negative_qp.solve(curvature, curvature @ theta - gradient) - theta
+        length, here, slope = 1.0, value(theta), gradient @ step
+        while value(theta + length * step) > here + 1e-4 * length * slope and length > 1e-12:
+            length /= 2
+        theta = theta + length * step
+    else:
+        warnings.warn(f"KLIEP: not within {tolerance:g} of the optimum after 100 Newton steps", stacklevel=2)
+    beta: Array = theta / bar
+    beta /= mean @ beta
+    return beta
+
+
+def _problem(psi_test: Array, psi_bar: Array) -> KLProblem:
+    """The divergence's own problem on these sums, one group; the training points are not needed to solve it."""
+    test, bar = torch.from_numpy(psi_test), torch.from_numpy(psi_bar)
+    share = torch.full((len(test),), 1 / len(test), dtype=torch.float64)
+    centre = torch.zeros(len(bar), dtype=torch.long)
+    return KLProblem(test, bar, test.new_empty(0, len(bar)), share, centre[:0], centre, 1, "euclidean")
+
+
+def _held_out_likelihood(psi_test: Array, psi_bar: Array, fold: Array) -> float:
+    """mean log w over test points that the fit did not see; -inf where it gives one of them no weight."""
+    total, beta = 0.0, None
+    for k in np.unique(fold):
+        beta = maximise_likelihood(_problem(psi_test[fold != k], psi_bar), 1e-3, start=beta)
+        with np.errstate(divide="ignore"):
+            total += float(np.log(psi_test[fold == k] @ beta).sum())
+    return total / len(psi_test)

@@ -1,0 +1,156 @@
+"""KMM: kernel mean matching (Huang et al. 2007), one weight per training point."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from torch import Tensor
+
+from adiw.classic.bumps import Array, chunks
+from adiw.classic.estimator import check_pair, check_points, widths_to_try
+from adiw.divergences import MMDProblem
+from adiw.kernels import gaussian, squared_distances
+
+
+class KMM(BaseEstimator):  # type: ignore[misc]
+    """min_w w'Kw - 2k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack.
+
+    More than ``block`` training points are split at random into blocks of nearly equal size that are solved
+    independently, each with the same constraints, so memory grows with the block and not with the data.
+
+    Args:
+        width: sigma of the kernel, or "median" (median distance).
+        upper: largest weight.
+        slack: None for (sqrt(n) - 1) / sqrt(n) with n the size of a block.
+        tolerance: the objective is certified to be within this share of the optimum (by the Frank-Wolfe gap).
+        block: largest number of points solved together.
+        max_steps: of the solver, for each block; a warning says when they did not suffice.
+        random_state: draws the blocks.
+
+    Attributes:
+        weights_: (n_train,) the weights.
+        objective_: w'Kw - 2k'w, added up over the blocks; ``gap_`` bounds its distance from the optimum.
+        width_: the width used.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X_train, X_test = rng.normal(0, 1, (500, 1)), rng.normal(1, 0.5, (100, 1))
+    >>> fit = KMM(width=0.5).fit(X_train, X_test)
+    >>> bool(abs((fit.weights_ * X_train[:, 0]).mean() - X_test.mean()) < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        width: float | Literal["median"] = "median",
+        upper: float = 50.0,
+        slack: float | None = None,
+        tolerance: float = 1e-3,
+        block: int = 10_000,
+        max_steps: int = 2000,
+        random_state: Any = 0,
+    ) -> None:
+        self.width, self.upper, self.slack, self.tolerance = width, upper, slack, tolerance
+        self.block, self.max_steps, self.random_state = block, max_steps, random_state
+
+    def fit(self, X_train: ArrayLike, X_test: ArrayLike) -> KMM:
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d)."""
+        train, test = check_pair(self, X_train, X_test)
+        _check_settings(self.upper, self.slack, self.block, self.width)
+        (self.width_,) = widths_to_try(self.width, train, test, self.random_state)
+        random = check_random_state(self.random_state)
+        count = -(-len(train) // self.block)
+        parts = np.array_split(random.permutation(len(train)), count)
+        self.weights_, self.objective_, self.gap_ = np.zeros(len(train)), 0.0, 0.0
+        for part in parts:
+            weights, objective, gap = self._solve(train[part], test)
+            self.weights_[part] = weights
+            self.objective_ += objective
+            self.gap_ += gap
+        if self.gap_ > self.tolerance * abs(self.objective_):
+            share = self.gap_ / abs(self.objective_)
+            warnings.warn(f"KMM: within {share:.2g} of the optimum after {self.max_steps} steps", stacklevel=2)
+        self._X_train = train
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Weights for new points, (n,): the mean of the training weights nearby, weighted by the kernel.
+
+        KMM itself only weighs the training points. A point far from all of them gets its nearest one's weight.
+        """
+        points = check_points(self, X)
+        rows = max(1, 10**7 // len(self._X_train))
+        train, weights = torch.from_numpy(self._X_train), torch.from_numpy(self.weights_)
+        near = [
+            torch.softmax(squared_distances(torch.from_numpy(part), train) / (-2 * self.width_**2), dim=1) @ weights
+            for part in chunks(points, rows)
+        ]
+        result: NDArray[np.float64] = torch.cat(near).numpy()
+        return result
+
+    def _solve(self, X_train: Array, X_test: Array) -> tuple[Array, float, float]:
+        """(weights, objective, gap) of one block."""
+        problem = build_problem(X_train, X_test, self.width_, self.upper, self.slack)
+        weights, gap = minimise(problem, self.tolerance, self.max_steps)
+        return weights.double().numpy(), float(problem.objective(weights)), gap
+
+
+def build_problem(X_train: Array, X_test: Array, width: float, upper: float, slack: float | None) -> MMDProblem:
+    """The divergence's own problem on a block, in float32: K is the largest thing in memory."""
+    train = torch.from_numpy(X_train).float()
+    mean = torch.zeros(len(train))
+    for part in chunks(X_test, max(1, 10**7 // len(train))):
+        mean += gaussian(train, torch.from_numpy(part).float(), width).sum(1)
+    root = len(train) ** 0.5
+    band = torch.tensor([(root - 1) / root if slack is None else slack])
+    K = squared_distances(train, train).div_(-2 * width**2).exp_()
+    return MMDProblem(K, mean * (len(train) / len(X_test)), upper, band, torch.zeros(len(train), dtype=torch.long))
+
+
+def minimise(problem: MMDProblem, tolerance: float, max_steps: int) -> tuple[Tensor, float]:
+    """The weights and a bound on objective - optimum, by accelerated projected gradient with restarts.
+
+    1 / L with L = 2 max_i sum_j K_ij is a safe step, since the row sums of a non-negative K bound its eigenvalues.
+    """
+    x = y = problem.project(problem.initial())
+    step, momentum, gap = 0.5 / problem.K.sum(1).max(), 1.0, float("inf")
+    for count in range(1, max_steps + 1):
+        new = problem.project(y - step * problem.gradient(y))
+        if bool((y - new) @ (new - x) > 0):  # the momentum points uphill: start it anew
+            momentum = 1.0
+        following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+        y = new + (momentum - 1) / following * (new - x)
+        x, momentum = new, following
+        if count % 10 == 0 or count == max_steps:
+            gradient = problem.gradient(x)
+            gap = float(gradient.double() @ (x - _cheapest_vertex(problem, gradient)).double())
+            if gap <= tolerance * abs(float(problem.objective(x))):
+                break
+    return x, max(gap, 0.0)
+
+
+def _cheapest_vertex(problem: MMDProblem, gradient: Tensor) -> Tensor:
+    """argmin of gradient's over the constraint set: the bound goes to the entries with the lowest gradient."""
+    n, slack = len(gradient), float(problem.slack[0])
+    low, high = n * max(1 - slack, 0), n * min(1 + slack, problem.upper)
+    order = gradient.argsort()
+    useful = float((gradient < 0).sum()) * problem.upper
+    total = min(max(useful, low), high)
+    filled = (total - problem.upper * torch.arange(n)).clamp(0, problem.upper)
+    return torch.empty_like(gradient).scatter_(0, order, filled.to(gradient.dtype))
+
+
+def _check_settings(upper: float, slack: float | None, block: int, width: object) -> None:
+    if not upper >= 1:
+        raise ValueError(f"upper must be at least 1, the mean weight, got {upper!r}")
+    if slack is not None and slack < 0:
+        raise ValueError(f"slack must be None or a number from 0, got {slack!r}")
+    if block < 2:
+        raise ValueError(f"block must be at least 2, got {block!r}")
+    if width == "cv":
+        raise ValueError('KMM has no held-out score: width must be a positive number or "median"')

@@ -1,0 +1,157 @@
+"""The classic estimators on problems with a known ratio, and against independent solvers."""
+
+import numpy as np
+import pytest
+import torch
+
+from adiw.classic import KLIEP, KMM, LSIF, ULSIF
+from adiw.classic.bumps import bumps, mean_bumps, sum_products
+from adiw.classic.kmm import build_problem
+from adiw.divergences import KL, MMD, Squared
+from adiw.estimation import descend, estimate_weights
+from adiw.pair import match
+from tests.oracles import reference
+from tests.oracles.problems import gaussian_shift, uniform_linear
+
+WIDTH = 0.5
+
+
+def squared_error(weights, truth):
+    return float(np.mean((weights / weights.mean() - truth / truth.mean()) ** 2))
+
+
+@pytest.mark.parametrize("estimator", [KLIEP(width=WIDTH), LSIF(width=WIDTH)], ids=["kliep", "lsif"])
+def test_median_error_over_twenty_seeds_is_at_most_two_hundredths(estimator):
+    problem = gaussian_shift()
+    errors = []
+    for seed in range(20):
+        train, test = problem.sample(seed, 2000, 200)
+        errors.append(squared_error(estimator.fit(train, test).weights_, problem.ratio(train)))
+    assert np.median(errors) <= 0.02
+
+
+@pytest.mark.parametrize("estimator", [KLIEP(), LSIF(penalty="cv"), ULSIF()], ids=["kliep", "lsif", "ulsif"])
+@pytest.mark.parametrize("problem", [gaussian_shift(), uniform_linear()], ids=lambda p: p.name)
+def test_cross_validation_finds_the_ratio(estimator, problem):
+    errors, variances = [], []
+    for seed in range(5):
+        train, test = problem.sample(seed, 2000, 200)
+        truth = problem.ratio(train)
+        errors.append(squared_error(estimator.fit(train, test).weights_, truth))
+        variances.append(float(np.var(truth / truth.mean())))
+    assert np.median(errors) < 0.15 * np.median(variances)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kliep_reaches_the_reference_solvers_optimum(seed):
+    train, test = gaussian_shift().sample(seed, 2000, 200)
+    fit = KLIEP(width=WIDTH, centres=200).fit(train, test)
+    assert fit.objective_ == pytest.approx(reference.kliep_reference(train, test, WIDTH).value, abs=1e-7)
+    assert fit.weights_.mean() == pytest.approx(1, abs=1e-9)
+    assert (fit.coef_ >= 0).all()
+
+
+@pytest.mark.parametrize("penalty", [1e-5, 0.01, 0.1])
+def test_lsif_reaches_the_reference_solvers_optimum(penalty):
+    train, test = gaussian_shift().sample(1, 2000, 200)
+    fit = LSIF(width=WIDTH, penalty=penalty, centres=200).fit(train, test)
+    optimum = reference.lsif_reference(train, test, WIDTH, penalty).value
+    assert fit.objective_ == pytest.approx(optimum, abs=1e-6)
+
+
+@pytest.mark.parametrize("slack", [None, 0.01])
+def test_kmm_is_within_a_thousandth_of_the_qp_optimum(slack):
+    train, test = gaussian_shift().sample(0, 600, 200)
+    fit = KMM(width=WIDTH, slack=slack).fit(train, test)
+    band = (600**0.5 - 1) / 600**0.5 if slack is None else slack
+    optimum = reference.kmm_qp(train, test, WIDTH, 50.0, band).value
+    assert fit.objective_ - optimum <= 1e-3 * abs(optimum)
+    assert fit.objective_ - optimum <= fit.gap_ + 1e-6 * abs(optimum)
+    assert abs(fit.weights_.mean() - 1) <= band + 1e-5
+
+
+def test_kmm_matches_the_kernel_means_and_follows_the_ratio():
+    problem = gaussian_shift()
+    train, test = problem.sample(0, 600, 200)
+    fit = KMM(width=WIDTH, tolerance=1e-4).fit(train, test)
+    grid = np.linspace(-2, 3, 50)[:, None]
+    weighted = bumps(grid, train, WIDTH) @ fit.weights_ / len(train)
+    assert np.abs(weighted - mean_bumps(test, grid, WIDTH)).max() < 0.01
+    # Kernel mean matching is loose pointwise; smoothed over a kernel width it must follow the true ratio.
+    smooth = fit.predict(train)
+    assert np.corrcoef(smooth, problem.ratio(train))[0, 1] > 0.9
+
+
+def test_upper_bound_and_slack_are_honoured():
+    train, test = gaussian_shift().sample(3, 500, 100)
+    fit = KMM(width=WIDTH, upper=2.0, slack=0.05).fit(train, test)
+    assert fit.weights_.max() <= 2.0 + 1e-6
+    assert fit.weights_.max() > 1.99  # the bound is felt: without it the largest ratio is near four
+    assert abs(fit.weights_.mean() - 1) <= 0.05 + 1e-5
+
+
+@pytest.mark.parametrize("name", ["mmd", "kl", "squared"])
+def test_dynamic_step_run_to_convergence_agrees_with_the_classic_estimator(name):
+    train, test = gaussian_shift().sample(0, 400, 60)
+    z_train, z_test = torch.from_numpy(train), torch.from_numpy(test)
+    if name == "mmd":
+        problem = MMD(width=WIDTH).problem(match(z_train, z_test))
+        step = 1 / (2 * torch.linalg.eigvalsh(problem.K)[-1])
+        fit = KMM(width=WIDTH, tolerance=1e-4).fit(train, test)
+    elif name == "squared":
+        problem = Squared(width=WIDTH, penalty=0.01).problem(match(z_train, z_test))
+        step = 1 / torch.linalg.eigvalsh(problem.root.T @ problem.root)[-1]
+        fit = LSIF(width=WIDTH, penalty=0.01).fit(train, test)
+    else:
+        problem, step = KL(width=WIDTH, update="optimum").problem(match(z_train, z_test)), 0.1
+        fit = KLIEP(width=WIDTH).fit(train, test)
+    params = descend(problem, problem.project(problem.initial()), step, steps=2000 if name == "mmd" else 10_000)
+    value = float(problem.objective(params))
+    assert value - fit.objective_ <= 1e-3 * abs(fit.objective_)
+    assert value - fit.objective_ >= -1e-4 * abs(fit.objective_)
+    if name != "mmd":  # where the optimum is flat the weights may differ; these two pin them
+        difference = problem.weights(params).numpy() - fit.weights_
+        assert np.sqrt(np.mean(difference**2)) < 0.03
+
+
+def test_estimate_weights_with_many_steps_is_kliep():
+    train, test = gaussian_shift().sample(2, 400, 60)
+    divergence = KL(width=WIDTH, step_size=0.1, update="optimum")
+    weights, _ = estimate_weights(torch.from_numpy(train), torch.from_numpy(test), divergence, steps=5000)
+    difference = weights.numpy() - KLIEP(width=WIDTH).fit(train, test).weights_
+    assert np.sqrt(np.mean(difference**2)) < 0.05
+
+
+def test_leave_one_out_score_equals_leaving_each_pair_out():
+    from adiw.classic.ulsif import Inverse, leave_one_out
+
+    train, test = gaussian_shift().sample(4, 30, 30)
+    psi_train, psi_test = bumps(train, test[:10], WIDTH), bumps(test, test[:10], WIDTH)
+    n, m, penalty, scores = len(train), len(test), 0.1, []
+    for i in range(n):
+        rest_train, rest_test = np.delete(psi_train, i, 0), np.delete(psi_test, i, 0)
+        H = rest_train.T @ rest_train / (n - 1) + penalty * np.eye(10)
+        coef = np.maximum(np.linalg.solve(H, rest_test.mean(0)), 0)
+        scores.append((psi_train[i] @ coef) ** 2 / 2 - psi_test[i] @ coef)
+    H = psi_train.T @ psi_train / n
+    assert leave_one_out(Inverse(H), psi_train, psi_test, penalty, n) == pytest.approx(np.mean(scores), abs=1e-10)
+    assert m == n
+
+
+def test_block_problem_is_the_divergences_problem():
+    train, test = gaussian_shift().sample(5, 50, 20)
+    block = build_problem(train, test, WIDTH, 50.0, None)
+    whole = MMD(width=WIDTH).problem(match(torch.from_numpy(train).float(), torch.from_numpy(test).float()))
+    torch.testing.assert_close(block.K, whole.K)
+    torch.testing.assert_close(block.k, whole.k)
+    torch.testing.assert_close(block.slack, whole.slack)
+
+
+def test_chunked_sums_equal_whole_sums(monkeypatch):
+    from adiw.classic import bumps as module
+
+    train, test = gaussian_shift().sample(6, 105, 10)
+    whole = bumps(train, test, WIDTH)
+    monkeypatch.setattr(module.chunks, "__defaults__", (10,))
+    np.testing.assert_allclose(mean_bumps(train, test, WIDTH), whole.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(sum_products(train, test, WIDTH), whole.T @ whole, rtol=1e-12)
