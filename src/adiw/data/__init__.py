@@ -1,0 +1,53 @@
+"""Data sets: real ones in their official files, and the user's own images and tables.
+
+>>> data = load("digits")
+>>> len(data.train), data.num_classes
+(1297, 10)
+"""
+
+from pathlib import Path
+
+from adiw.data.cifar import load_cifar10, load_cifar100
+from adiw.data.csv_data import load_csv
+from adiw.data.dataset import Data
+from adiw.data.digits import load_digits
+from adiw.data.errors import DataError
+from adiw.data.fashion_mnist import load_fashion_mnist
+from adiw.data.image_files import ImageFiles
+from adiw.data.imagefolder import load_imagefolder
+from adiw.data.options import Loader, Options, data_root
+from adiw.data.samples import Samples
+
+DATASETS: dict[str, Loader] = {
+    "digits": load_digits,
+    "fashion-mnist": load_fashion_mnist,
+    "cifar10": load_cifar10,
+    "cifar100": load_cifar100,
+    "imagefolder": load_imagefolder,
+    "csv": load_csv,
+}
+
+
+def load(
+    name: str,
+    root: str | Path | None = None,
+    *,
+    path: str | Path | None = None,
+    target: str | None = None,
+    size: int = 224,
+    seed: int = 0,
+    verify: bool = True,
+) -> Data:
+    """Load a data set by its name in DATASETS.
+
+    root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
+    table;  target: label column of a table;  size: side of decoded images;  seed: of a table's split;
+    verify: compare the files with their published digests.  A data set refuses options it does not take.
+    """
+    if name not in DATASETS:
+        raise DataError(f"unknown data set {name!r}; the data sets are {', '.join(DATASETS)}")
+    options = Options(None if path is None else Path(path), target, size, seed, verify)
+    return DATASETS[name](data_root() if root is None else Path(root), options)
+
+
+__all__ = ["DATASETS", "Data", "DataError", "ImageFiles", "Loader", "Options", "Samples", "data_root", "load"]

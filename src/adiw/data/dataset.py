@@ -1,0 +1,68 @@
+"""What a loader returns: both splits and all that a model and a training loop must know of them."""
+
+from dataclasses import dataclass
+
+import torch
+
+from adiw.data.errors import DataError
+from adiw.data.image_files import ImageFiles
+from adiw.data.labels import check_range
+from adiw.data.samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A named data set.
+
+    classes: the names of the labels 0, 1, ...
+    mean, std: per channel, applied after /255 to uint8 images; empty for float vectors, already scaled.
+    augment: crop (pad 4) and flip on the device while training.
+
+    >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
+    >>> data = Data("two", samples, samples, ("no", "yes"))
+    >>> data.num_classes, data.input_shape
+    (2, (3,))
+    """
+
+    name: str
+    train: Samples | ImageFiles
+    test: Samples | ImageFiles
+    classes: tuple[str, ...]
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    augment: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_classes < 2:
+            raise DataError(
+                f"{self.name}: expected at least two classes, found {list(self.classes)}; "
+                "a classifier needs something to tell apart"
+            )
+        check_range(self.train.y, self.num_classes, f"{self.name} train")
+        check_range(self.test.y, self.num_classes, f"{self.name} test")
+        if self.train.input_shape != self.test.input_shape:
+            raise DataError(
+                f"{self.name}: expected train and test inputs of one shape, "
+                f"found {self.train.input_shape} and {self.test.input_shape}"
+            )
+        self._check_scaling()
+
+    def _check_scaling(self) -> None:
+        vectors = isinstance(self.train, Samples) and self.train.x.dtype == torch.float32
+        channels = 0 if vectors else self.input_shape[0]
+        if len(self.mean) != channels or len(self.std) != channels:
+            raise DataError(
+                f"{self.name}: expected {channels} values each in mean and std "
+                f"(one per channel of uint8 images, none for float vectors), "
+                f"found {len(self.mean)} and {len(self.std)}"
+            )
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.classes)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one x: (channels, height, width) or (features,)."""
+        return self.train.input_shape

@@ -1,0 +1,38 @@
+"""Handwritten digits: 1797 images of 8 x 8 pixels that come with scikit-learn, so no files are needed."""
+
+from pathlib import Path
+
+import torch
+
+from adiw.data.dataset import Data
+from adiw.data.errors import extra_missing
+from adiw.data.options import Options
+from adiw.data.samples import Samples
+from adiw.data.split import stratified_split
+
+TEST_ROWS = 500
+SPLIT_SEED = 0  # part of the data set's definition, not of an experiment
+
+
+def load_digits(root: Path, options: Options) -> Data:
+    """1297 training and 500 test vectors (64,) float32 in 0 .. 1, always the same split; root is not used.
+
+    >>> data = load_digits(Path(), Options())
+    >>> len(data.train), len(data.test), data.input_shape
+    (1297, 500, (64,))
+    """
+    options.only("digits")
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise extra_missing("scikit-learn", "the data set digits") from None
+    bunch = datasets.load_digits()
+    x = torch.from_numpy(bunch.data).float() / 16
+    y = torch.from_numpy(bunch.target).long()
+    train, test = stratified_split(y, TEST_ROWS, SPLIT_SEED)
+    return Data(
+        name="digits",
+        train=Samples(x[train], y[train]),
+        test=Samples(x[test], y[test]),
+        classes=tuple(str(digit) for digit in range(10)),
+    )

@@ -1,0 +1,74 @@
+"""A user's own images in ImageNet's layout: train/CLASS/*.jpg and val/CLASS/*.jpg (or test/)."""
+
+from pathlib import Path
+
+import torch
+
+from adiw.data.dataset import Data
+from adiw.data.errors import DataError
+from adiw.data.image_files import ImageFiles
+from adiw.data.options import Options
+
+SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+def load_imagefolder(root: Path, options: Options) -> Data:
+    """Images decoded on demand to (3, size, size) uint8; classes are train's folder names, sorted.
+
+    A class may be absent from val, not the other way round; root is not used.
+    """
+    options.only("imagefolder", "path", "size")
+    path = options.require_path("imagefolder", "a folder that holds train/ and val/ (or test/)")
+    train, test = path / "train", _test_folder(path)
+    classes = _class_names(train)
+    if len(classes) < 2:
+        raise DataError(f"{train}: expected at least two class folders, found {list(classes)}")
+    unknown = sorted(set(_class_names(test)) - set(classes))
+    if unknown:
+        raise DataError(
+            f"{test}: found classes that {train} does not have: {', '.join(unknown)}; "
+            "rename or remove these folders, or add training images for them"
+        )
+    return Data(
+        name="imagefolder",
+        train=_files(train, classes, options.size, train=True),
+        test=_files(test, classes, options.size, train=False),
+        classes=classes,
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+    )
+
+
+def _test_folder(path: Path) -> Path:
+    for name in ("val", "test"):
+        if (path / name).is_dir():
+            return path / name
+    raise DataError(f"{path}: expected a folder val/ or test/ beside train/, found neither")
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    """Names of the class folders, sorted; hidden ones do not count."""
+    if not folder.is_dir():
+        raise DataError(f"{folder}: expected a folder with one folder per class, found none")
+    return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")))
+
+
+def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool) -> ImageFiles:
+    """All images of a split, class by class, each class in the order of its file names."""
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        if not train and not (folder / name).is_dir():
+            continue
+        images = sorted(p for p in (folder / name).rglob("*") if _is_image(p))
+        if not images:
+            raise DataError(
+                f"{folder / name}: expected images ({', '.join(SUFFIXES)}), found none; add some or remove the folder"
+            )
+        paths += images
+        labels += [label] * len(images)
+    return ImageFiles(tuple(paths), torch.tensor(labels, dtype=torch.int64), size, train)
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")

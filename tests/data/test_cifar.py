@@ -1,0 +1,131 @@
+import hashlib
+import io
+import pickle
+
+import pytest
+import torch
+
+from adiw.data import DataError, load
+from adiw.data.cifar import CIFAR10_LAYOUTS, CIFAR100_LAYOUTS
+from tests.data.files import Python2Pickler, cifar_pixels, cifar_record
+
+
+def write_binary10(root, labels=(0, 9)):
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        (folder / name).write_bytes(cifar_record([[label] for label in labels]))
+    return folder
+
+
+def write_binary100(root, labels=((1, 0), (2, 99))):
+    folder = root / "cifar-100-binary"
+    folder.mkdir()
+    for name in ("train.bin", "test.bin"):
+        (folder / name).write_bytes(cifar_record([list(pair) for pair in labels]))
+    return folder
+
+
+def write_python(root, layout, key, labels):
+    folder = root / layout.folder
+    folder.mkdir()
+    for name in (*layout.train, *layout.test):
+        file = io.BytesIO()
+        Python2Pickler(file, 2).dump({b"data": cifar_pixels(len(labels)), key: labels})
+        (folder / name).write_bytes(file.getvalue())
+    return folder
+
+
+def check_pixels(x):
+    assert x.shape[1:] == (3, 32, 32)
+    assert x.dtype == torch.uint8
+    assert x[1, :, 5, 5].tolist() == [10, 20, 30]
+    assert x[:2, 0, 0, 0].tolist() == [0, 1]
+
+
+def test_cifar10_binary(tmp_path):
+    write_binary10(tmp_path)
+    data = load("cifar10", tmp_path, verify=False)
+    check_pixels(data.train.x)
+    assert data.train.y.tolist() == [0, 9] * 5
+    assert data.test.y.tolist() == [0, 9]
+    assert data.augment
+    assert data.classes[9] == "truck"
+
+
+def test_cifar100_takes_the_fine_label(tmp_path):
+    write_binary100(tmp_path)
+    data = load("cifar100", tmp_path, verify=False)
+    check_pixels(data.train.x)
+    assert data.train.y.tolist() == [0, 99]
+    assert data.num_classes == len(set(data.classes)) == 100
+    assert list(data.classes) == sorted(data.classes)
+
+
+def test_python_layouts(tmp_path):
+    write_python(tmp_path, CIFAR10_LAYOUTS[1], b"labels", [0, 9])
+    write_python(tmp_path, CIFAR100_LAYOUTS[1], b"fine_labels", [5, 99])
+    ten, hundred = (load(name, tmp_path, verify=False) for name in ("cifar10", "cifar100"))
+    check_pixels(ten.train.x)
+    check_pixels(hundred.test.x)
+    assert ten.train.y.tolist() == [0, 9] * 5
+    assert hundred.test.y.tolist() == [5, 99]
+
+
+def test_malicious_batch_is_refused_by_the_loader(tmp_path):
+    folder = write_python(tmp_path, CIFAR10_LAYOUTS[1], b"labels", [0, 9])
+    (folder / "data_batch_3").write_bytes(pickle.dumps(print))
+    with pytest.raises(DataError, match="data_batch_3: refused"):
+        load("cifar10", tmp_path, verify=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "message"),
+    [
+        ("cifar10", write_binary10, "data_batch_1.bin: expected sha256:cee91656"),
+        ("cifar100", write_binary100, "train.bin: expected bytes:153700000, found bytes:6148"),
+    ],
+)
+def test_verified_by_default(tmp_path, name, write, message):
+    write(tmp_path)
+    with pytest.raises(DataError, match=message):
+        load(name, tmp_path)
+
+
+def test_python_layout_is_verified_before_it_is_read(tmp_path):
+    folder = write_python(tmp_path, CIFAR10_LAYOUTS[1], b"labels", [0, 9])
+    found = hashlib.md5((folder / "data_batch_1").read_bytes()).hexdigest()
+    with pytest.raises(DataError, match=f"expected md5:c99cafc1.*found md5:{found}"):
+        load("cifar10", tmp_path)
+
+
+def test_every_layout_names_its_digests():
+    for layout in (*CIFAR10_LAYOUTS, *CIFAR100_LAYOUTS):
+        for digest in (*layout.train.values(), *layout.test.values()):
+            kind, _, value = digest.partition(":")
+            assert len(value) == {"sha256": 64, "md5": 32, "bytes": len(value)}[kind]
+
+
+def test_truncated_file(tmp_path):
+    folder = write_binary10(tmp_path)
+    (folder / "test_batch.bin").write_bytes(cifar_record([[1]])[:-1])
+    with pytest.raises(DataError, match=r"test_batch.bin: truncated; .*3073-byte records, found 3072 bytes"):
+        load("cifar10", tmp_path, verify=False)
+    (folder / "test_batch.bin").write_bytes(b"")
+    with pytest.raises(DataError, match="found 0 bytes"):
+        load("cifar10", tmp_path, verify=False)
+
+
+def test_label_out_of_range(tmp_path):
+    write_binary10(tmp_path, labels=(0, 10))
+    with pytest.raises(DataError, match=r"data_batch_1.bin: expected labels from 0 to 9, found 10"):
+        load("cifar10", tmp_path, verify=False)
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(DataError, match="adiw data get cifar100"):
+        load("cifar100", tmp_path)
+    folder = write_binary10(tmp_path)
+    (folder / "data_batch_2.bin").unlink()
+    with pytest.raises(DataError, match=r"has no data_batch_2.bin; run `adiw data get cifar10`, or put it there"):
+        load("cifar10", tmp_path)

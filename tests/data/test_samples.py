@@ -1,0 +1,58 @@
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from adiw.data import DataError, Samples
+
+
+def samples() -> Samples:
+    return Samples(torch.arange(12.0).reshape(4, 3), torch.tensor([0, 1, 2, 1]))
+
+
+def test_items_and_loader():
+    assert len(samples()) == 4
+    x, y = samples()[2]
+    assert x.tolist() == [6.0, 7.0, 8.0]
+    assert y.item() == 2
+    (batch,) = DataLoader(samples(), batch_size=4)
+    assert torch.equal(batch[0], samples().x)
+    assert torch.equal(batch[1], samples().y)
+
+
+def test_subset_chooses_rows_and_replaces_labels():
+    chosen = samples().subset(torch.tensor([3, 3, 0]), torch.tensor([5, 6, 7]))
+    assert torch.equal(chosen.x, samples().x[[3, 3, 0]])
+    assert chosen.y.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize("index", [[4], [-1]])
+def test_subset_refuses_rows_that_do_not_exist(index):
+    with pytest.raises(DataError, match="row numbers from 0 to 3"):
+        samples().subset(torch.tensor(index), torch.tensor([0]))
+
+
+def test_subset_refuses_masks_and_wrong_label_counts():
+    with pytest.raises(DataError, match="nonzero"):
+        samples().subset(torch.tensor([True, False, True, False]), torch.tensor([0, 0]))
+    with pytest.raises(DataError, match=r"shape \(2,\)"):
+        samples().subset(torch.tensor([0, 1]), torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [
+        (torch.zeros(2, 3), torch.zeros(3, dtype=torch.int64)),
+        (torch.zeros(2, 3), torch.zeros(2)),
+        (torch.zeros(2, 3, dtype=torch.float64), torch.zeros(2, dtype=torch.int64)),
+        (torch.zeros(2, 28, 28, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64)),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int64)),
+    ],
+)
+def test_shapes_and_types_are_checked(x, y):
+    with pytest.raises(DataError, match="expected"):
+        Samples(x, y)
+
+
+def test_samples_are_frozen():
+    with pytest.raises(AttributeError):
+        samples().x = torch.zeros(1, 1)  # type: ignore[misc]
