@@ -1,0 +1,43 @@
+"""Networks: each is called as factory(input_shape, num_classes) and says which layer gives its features.
+
+``model.feature_layer`` is the dotted name of the submodule whose output is the last hidden representation.
+The table below is the whole list: a new network is one file and one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import SequenceMatcher
+
+from torch import nn
+
+from adiw.models.lenet5 import LeNet5
+from adiw.models.mlp import MLP
+from adiw.models.resnet18 import ResNet18, resnet18, resnet18_cifar
+from adiw.models.user_model import build_user_model
+
+__all__ = ["MLP", "MODELS", "LeNet5", "ResNet18", "build", "resnet18", "resnet18_cifar"]
+
+MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "mlp": MLP,
+    "lenet5": LeNet5,
+    "resnet18": resnet18,
+    "resnet18-cifar": resnet18_cifar,
+}
+
+
+def build(name: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """The network of that name in ``MODELS``, or the user's own ``package.module:factory``.
+
+    >>> type(build("lenet5", (1, 28, 28), 10)).__name__
+    'LeNet5'
+    >>> build("lenet", (3, 32, 32), 10)
+    Traceback (most recent call last):
+    ValueError: model 'lenet': expected one of lenet5, resnet18, resnet18-cifar, mlp, or package.module:factory
+    """
+    if ":" in name:
+        return build_user_model(name, input_shape, num_classes)
+    if name not in MODELS:
+        nearest = sorted(MODELS, key=lambda known: -SequenceMatcher(None, name, known).ratio())
+        raise ValueError(f"model {name!r}: expected one of {', '.join(nearest)}, or package.module:factory")
+    return MODELS[name](input_shape, num_classes)

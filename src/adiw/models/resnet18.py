@@ -1,0 +1,96 @@
+"""ResNet-18 (He et al. 2016), for ImageNet and for CIFAR."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from adiw.models.input_shape import check_num_classes, image_shape
+
+__all__ = ["BasicBlock", "ResNet18", "resnet18", "resnet18_cifar"]
+
+
+class BasicBlock(nn.Module):
+    """ReLU(shortcut(x) + BN(C(3x3, ReLU(BN(C(3x3, x)))))).
+
+    ``(B, inputs, H, W)`` to ``(B, outputs, H / stride, W / stride)``; the shortcut is the identity, or a
+    1 x 1 convolution where the shape changes.
+
+    >>> import torch
+    >>> BasicBlock(8, 16, stride=2)(torch.zeros(2, 8, 6, 6)).shape
+    torch.Size([2, 16, 3, 3])
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, kernel_size=3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU()
+        self.downsample: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            shortcut = nn.Conv2d(inputs, outputs, kernel_size=1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's residual sum."""
+        hidden = self.relu(self.bn1(self.conv1(x)))
+        out: Tensor = self.relu(self.bn2(self.conv2(hidden)) + self.downsample(x))
+        return out
+
+
+class ResNet18(nn.Module):
+    """Stem - four stages of two blocks (64, 128, 256, 512 channels) - global average - FC(num_classes).
+
+    The stem is C(7x7, 64, stride 2) and S(3x3, stride 2); with ``small_images`` it is C(3x3, 64) alone.
+    Takes ``(B, channels, H, W)``, gives ``(B, num_classes)``; ``feature_layer`` gives ``(B, 512)``.
+    Parameters bear torchvision's names, so that its checkpoints load. Initialised as PyTorch does.
+
+    >>> ResNet18((3, 32, 32), num_classes=10, small_images=True).feature_layer
+    'flatten'
+    """
+
+    feature_layer: str = "flatten"
+
+    def __init__(self, input_shape: tuple[int, ...], num_classes: int, small_images: bool) -> None:
+        super().__init__()
+        name = "resnet18-cifar" if small_images else "resnet18"
+        check_num_classes(name, num_classes)
+        channels, _, _ = image_shape(name, input_shape)
+        size, stride = (3, 1) if small_images else (7, 2)
+        self.conv1 = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU()
+        self.maxpool = nn.Identity() if small_images else nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = nn.Sequential(BasicBlock(64, 64, 1), BasicBlock(64, 64, 1))
+        self.layer2 = nn.Sequential(BasicBlock(64, 128, 2), BasicBlock(128, 128, 1))
+        self.layer3 = nn.Sequential(BasicBlock(128, 256, 2), BasicBlock(256, 256, 1))
+        self.layer4 = nn.Sequential(BasicBlock(256, 512, 2), BasicBlock(512, 512, 1))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.flatten = nn.Flatten()
+        self.fc = nn.Linear(512, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(B, channels, H, W)`` to ``(B, num_classes)``."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(self.flatten(self.avgpool(x)))
+        return logits
+
+
+def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
+    """ResNet-18 as for ImageNet: 7 x 7 stem of stride 2, then max pooling.
+
+    >>> resnet18((3, 224, 224), num_classes=10).conv1.stride
+    (2, 2)
+    """
+    return ResNet18(input_shape, num_classes, small_images=False)
+
+
+def resnet18_cifar(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
+    """ResNet-18 as for CIFAR: 3 x 3 stem of stride 1, no max pooling.
+
+    >>> resnet18_cifar((3, 32, 32), num_classes=10).conv1.stride
+    (1, 1)
+    """
+    return ResNet18(input_shape, num_classes, small_images=True)

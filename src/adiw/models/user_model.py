@@ -1,0 +1,67 @@
+"""A network of the user's own, named as ``package.module:factory``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+__all__ = ["build_user_model"]
+
+
+def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """Import ``package.module``, call ``factory(input_shape, num_classes)``, and give back its network.
+
+    Modules in the current directory are found, as ``python -m`` finds them. Exceptions from inside the user's
+    own code pass through unchanged.
+
+    >>> build_user_model("adiw.models.mlp:MLP", (64,), 10).head
+    Linear(in_features=256, out_features=10, bias=True)
+    >>> build_user_model("adiw.models.mlp:HIDDEN", (64,), 10)
+    Traceback (most recent call last):
+    ValueError: model 'adiw.models.mlp:HIDDEN': expected a function or class, 'HIDDEN' is of type int
+    """
+    module_name, _, attribute = spec.partition(":")
+    if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
+        raise ValueError(f"model {spec!r}: expected package.module:factory; write for example my_models:build")
+    with _current_directory_first():
+        module = _import(spec, module_name)
+        if not hasattr(module, attribute):
+            raise ValueError(f"model {spec!r}: expected {attribute!r} in {module_name}, found none; check the name")
+        factory = getattr(module, attribute)
+        if not callable(factory):
+            kind = type(factory).__name__
+            raise ValueError(f"model {spec!r}: expected a function or class, {attribute!r} is of type {kind}")
+        model = factory(input_shape, num_classes)
+    if not isinstance(model, nn.Module):
+        kind = type(model).__name__
+        raise ValueError(f"model {spec!r}: expected a torch.nn.Module from the factory, came type {kind}; return one")
+    return model
+
+
+def _import(spec: str, module_name: str) -> object:
+    """The module; a missing one is told apart from one that it imports itself."""
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(
+            f"model {spec!r}: found no module {error.name!r}; run in its directory or install it"
+        ) from error
+
+
+@contextmanager
+def _current_directory_first() -> Iterator[None]:
+    """Look for modules in the current directory first, and only inside this block."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)

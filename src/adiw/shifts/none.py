@@ -1,0 +1,40 @@
+"""Data that are shifted already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adiw.shifts.labels import check_labels
+from adiw.shifts.shifted import Shifted
+from adiw.shifts.trusted import draw_trusted, trusted_count
+
+__all__ = ["NoShift"]
+
+
+@dataclass(frozen=True)
+class NoShift:
+    """Keep everything as it is: y' = y, and p_test / p_train is unknown.
+
+    Trusted: none by default, since whoever has shifted data also has the trusted set (``read_indices``,
+    ``check_trusted``, then ``dataclasses.replace``); a number draws that many uniformly. ``true_y`` repeats
+    the labels given: nobody knows better. Shapes: see ``Shifted``.
+
+    >>> NoShift().apply(None, torch.tensor([1, 0]), 2, None, torch.Generator()).trusted
+    tensor([], dtype=torch.int64)
+    """
+
+    def apply(
+        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
+    ) -> Shifted:
+        """Keep all; neither ``x`` nor the labels are changed."""
+        check_labels(y, num_classes)
+        return Shifted(
+            keep=torch.arange(len(y), device=y.device),
+            y=y.clone(),
+            true_y=y.clone(),
+            trusted=draw_trusted(y, trusted_count(trusted, len(y), default=0), generator),
+            true_weights=None,
+        )

@@ -1,0 +1,138 @@
+"""What every network of the table owes its users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from adiw.models import MODELS, LeNet5, build
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network at the size its parameter count is known for, and a smaller input to run it on."""
+
+    input_shape: tuple[int, ...]
+    num_classes: int
+    parameters: int
+    features: int
+    run_shape: tuple[int, ...]
+
+
+CASES = {
+    "mlp": Case((8, 8), 10, 64 * 256 + 256 + 256 * 256 + 256 + 2570, 256, (8, 8)),
+    "lenet5": Case((1, 28, 28), 10, 61_706, 84, (1, 28, 28)),
+    "resnet18": Case((3, 224, 224), 1000, 11_689_512, 512, (3, 33, 40)),
+    "resnet18-cifar": Case((3, 32, 32), 10, 11_173_962, 512, (3, 16, 16)),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def built(request: pytest.FixtureRequest) -> Iterator[tuple[nn.Module, Case]]:
+    case = CASES[request.param]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield build(request.param, case.input_shape, case.num_classes), case
+
+
+def batch(case: Case) -> Tensor:
+    return torch.randn(4, *case.run_shape, generator=torch.Generator().manual_seed(1))
+
+
+def test_cases_are_the_table() -> None:
+    assert CASES.keys() == MODELS.keys()
+
+
+def test_parameter_count(built: tuple[nn.Module, Case]) -> None:
+    model, case = built
+    assert sum(p.numel() for p in model.parameters()) == case.parameters
+    assert {p.device.type for p in model.parameters()} == {"cpu"}
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+
+
+def test_feature_layer_feeds_the_last_layer(built: tuple[nn.Module, Case]) -> None:
+    """Its output is (B, features), and the last linear layer makes the logits from exactly that."""
+    model, case = built
+    seen: list[Tensor] = []
+    layer = model.get_submodule(str(model.feature_layer))
+    handle = layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    logits = model.eval()(batch(case))
+    handle.remove()
+    assert logits.shape == (4, case.num_classes)
+    assert seen[0].shape == (4, case.features)
+    assert bool((seen[0] >= 0).all())  # after the ReLU
+    head = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
+    torch.testing.assert_close(head(seen[0]), logits)
+
+
+def test_gradient_reaches_every_parameter(built: tuple[nn.Module, Case]) -> None:
+    model, case = built
+    nn.functional.cross_entropy(model.train()(batch(case)), torch.arange(4)).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all()), name
+        assert bool(parameter.grad.any()), name
+    model.zero_grad()
+
+
+def test_evaluation_is_deterministic_and_per_sample(built: tuple[nn.Module, Case]) -> None:
+    model, case = built
+    x = batch(case)
+    with torch.no_grad():
+        once, again, alone = model.eval()(x), model(x), model(x[:1])
+        trained, trained_again = model.train()(x), model(x)
+    assert torch.equal(once, again)
+    torch.testing.assert_close(alone, once[:1], rtol=1e-4, atol=1e-5)
+    assert torch.equal(trained, trained_again)  # no dropout; batch norm normalises by the batch
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet5"])
+def test_same_seed_same_weights(name: str) -> None:
+    case, states = CASES[name], []
+    for _ in range(2):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            states.append(build(name, case.input_shape, case.num_classes).state_dict())
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+def test_lenet_takes_28_padded_32_bare_and_any_channels() -> None:
+    for shape in ((1, 28, 28), (1, 32, 32), (3, 32, 32)):
+        assert LeNet5(shape, 7)(torch.zeros(2, *shape)).shape == (2, 7)
+    assert LeNet5((1, 28, 28), 10).features[0].padding == (2, 2)
+    assert LeNet5((1, 32, 32), 10).features[0].padding == (0, 0)
+
+
+def test_resnet_parameters_bear_torchvision_names() -> None:
+    with torch.device("meta"):
+        names = build("resnet18", (3, 224, 224), 1000).state_dict()
+    assert len(names) == 122
+    for name in ("conv1.weight", "bn1.running_var", "layer1.0.conv2.weight", "layer4.1.bn2.bias", "fc.bias"):
+        assert name in names
+    assert names["layer2.0.downsample.0.weight"].shape == (128, 64, 1, 1)
+    assert "layer1.0.downsample.0.weight" not in names
+
+
+@pytest.mark.parametrize(
+    ("name", "input_shape", "num_classes", "message"),
+    [
+        ("lenet5", (28, 28), 10, r"lenet5: expected \(channels, height, width\).*\(1, 28, 28\)"),
+        ("lenet5", (1, 28, 32), 10, "expected images of 28 x 28 or 32 x 32, came 28 x 32"),
+        ("resnet18", (3,), 10, "resnet18: .*use mlp for other data"),
+        ("resnet18-cifar", (32, 32), 10, "resnet18-cifar: expected"),
+        ("mlp", (), 10, "mlp: expected one sample's shape"),
+    ],
+)
+def test_bad_shapes(name: str, input_shape: tuple[int, ...], num_classes: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(name, input_shape, num_classes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_classes(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}: expected num_classes of at least 1, came 0"):
+        build(name, CASES[name].input_shape, 0)
