@@ -19,6 +19,16 @@ def group_sum(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
     return torch.where(member, values[:, None], 0).sum(0)
 
 
+def group_max(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Largest of the non-negative ``values`` (n,) in each group, zero for an empty one: (num_groups,).
+
+    >>> group_max(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 0]), 2)
+    tensor([4., 2.])
+    """
+    member = group[:, None] == torch.arange(num_groups, device=group.device)
+    return torch.where(member, values[:, None], 0).amax(0)
+
+
 def spread(per_group: Tensor, group: Tensor) -> Tensor:
     """Give every sample the value of its group: (num_groups,) -> (n,).
 

@@ -18,8 +18,8 @@ Width = float | Literal["auto"]
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
 
-    Scalars are subtracted directly (exact); vectors go through one matrix product, centred first because the
-    product loses the digits that a common offset takes up.
+    Scalars are subtracted directly (exact); vectors go through one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)',
+    centred first because the product loses the digits that a common offset takes up.
 
     >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
     tensor([[1.],
@@ -29,8 +29,9 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
         return (a - b.T).square()
     centre = b.mean(0)
     a, b = a - centre, b - centre
-    squared = a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T
-    return squared.clamp_min(0).nan_to_num(nan=float("inf"), posinf=float("inf"))  # nan: the squares overflow
+    left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), torch.ones_like(a[:, :1])], dim=1)
+    right = torch.cat([b, torch.ones_like(b[:, :1]), b.square().sum(1, keepdim=True)], dim=1)
+    return (left @ right.T).nan_to_num_(nan=torch.inf, posinf=torch.inf).clamp_min_(0)  # nan: the squares overflow
 
 
 def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
@@ -39,7 +40,9 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     >>> gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
     tensor([[1.0000, 0.6065]])
     """
-    return torch.exp(squared_distances(a, b) / (-2 * width) / width)  # width^2 would overflow first
+    scalars = a.shape[1] == 1
+    squared = (a - b.T).div_(width).square_() if scalars else squared_distances(a / width, b / width)
+    return squared.mul_(-0.5).exp_()  # in place: these are the largest tensors of a step
 
 
 def resolve_width(width: Width, pair: Pair, fraction: float) -> float | Tensor:

@@ -72,7 +72,8 @@ def match(
 
 
 def _finite(z: Tensor, group: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(group with -1 where z is not finite, z with zeros there)."""
+    """(group with -1 where z is not finite, z with a finite sample's value there, or zero when there is none)."""
     finite = z.isfinite().all(1)
     group = torch.zeros_like(finite, dtype=torch.long) if group is None else group
-    return torch.where(finite, group, -1), torch.where(finite[:, None], z, 0)
+    stand_in = z.index_select(0, finite.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
+    return torch.where(finite, group, -1), torch.where(finite[:, None], z, stand_in)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adiw.groups import group_order, group_sum, spread
+from adiw.groups import group_max, group_order, group_sum, spread
 
 
 def non_negative(v: Tensor) -> Tensor:
@@ -72,8 +72,10 @@ def weighted_simplex(
     tensor([0.6000, 0.2000])
     """
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
-    target = torch.full((num_groups,), total, dtype=v.dtype, device=v.device)
-    return _box_band(v, a, float("inf"), target, target, group, num_groups)
+    unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
+    unit = torch.where(unit > smallest_mass(v.dtype), unit, 1)
+    target = total / unit
+    return _box_band(v, a / spread(unit, group), float("inf"), target, target, group, num_groups)
 
 
 def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
@@ -88,7 +90,12 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
     x = v.clamp_min(0)
     mass = spread(group_sum(a * x, group, num_groups), group)
-    return x / torch.where(mass > 0, mass, 1)
+    return x / torch.where(mass > smallest_mass(v.dtype), mass, 1)
+
+
+def smallest_mass(dtype: torch.dtype) -> float:
+    """a'x below this counts as zero: one over it, times a sum of coefficients, is still a finite number."""
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
 
 
 def _box_band(
@@ -101,18 +108,42 @@ def _box_band(
     cap = torch.where(used, spread(high, group) / torch.where(used, a, 1), float("inf")).clamp_max(upper)
     total = group_sum(a * _clip(v, cap), group, num_groups)
     target = total.clamp(low, high)
-    tau = _solve_shift(v, a, torch.where(used, cap, 0), target, group, num_groups)
+    moved = _recentre(v, a, cap, target, group, num_groups)
+    tau = _solve_shift(moved, a, torch.where(used, cap, 0), target, group, num_groups)
     for _ in range(2):  # Newton on the piece that was found: removes the rounding of the running sums
-        x = v - spread(tau, group) * a
+        x = moved - spread(tau, group) * a
         excess = group_sum(a * _clip(x, cap), group, num_groups) - target
         slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
         tau = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
-    tau = torch.where(target == total, 0, tau)  # inside the band already: the clipped point itself
-    return _clip(v - spread(tau, group) * a, cap)
+    inside = spread(target == total, group) | ~used  # the clipped point itself
+    return _clip(torch.where(inside, v, moved - spread(tau, group) * a), cap)
 
 
 def _clip(x: Tensor, cap: Tensor) -> Tensor:
     return torch.minimum(x.clamp_min(0), cap)
+
+
+def _recentre(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """v moved along a and cut off where it cannot matter, so that tau is near zero however large v is.
+
+    Moving v along a changes tau alone. Fill the caps in falling order of v / a until they reach the target: tau lies
+    below the ratio of the last entry filled (the pivot), by no more than the largest cap / a. Entries further below
+    are zero and entries further above are at their cap, whatever their size.
+    """
+    used, owner = a > 0, group.clamp_min(0)
+    safe = torch.where(used, a, 1)
+    ratio = torch.where(used, v / safe, -torch.inf)
+    room = torch.where(used, a * cap, 0)
+    order = group_order(-ratio, owner, num_groups)
+    sorted_owner = owner[order]
+    whole = group_sum(room, owner, num_groups)
+    filled = room[order].cumsum(0) - spread(whole.cumsum(0) - whole, sorted_owner)
+    before = group_sum((filled < spread(target, sorted_owner)).long(), sorted_owner, num_groups)
+    size, usable = (group_sum(x, owner, num_groups) for x in (torch.ones_like(owner), used.long()))
+    at = size.cumsum(0) - size + torch.minimum(before, usable - 1).clamp_min(0)
+    pivot = torch.where(usable > 0, ratio[order][at.clamp_max(len(v) - 1)], 0)
+    reach = group_max(torch.where(used, cap / safe, 0), group, num_groups)
+    return torch.maximum(torch.minimum(v - spread(pivot, group) * a, cap), -spread(reach, group) * a)
 
 
 def _solve_shift(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:

@@ -45,7 +45,7 @@ class Store(nn.Module):
             index = torch.where(mask, index, len(self))
         values = values.to(self.slots.dtype)
         self.slots.index_copy_(0, index, mean_of_duplicates(index, values))
-        self.slots[-1] = self.fill
+        self.slots[-1:].fill_(self.fill)  # an assignment would copy the number from the host
 
 
 def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:

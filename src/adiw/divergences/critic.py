@@ -103,11 +103,13 @@ def update(
     with torch.enable_grad():
         theta = memory["theta"].detach().requires_grad_()
         (gradient,) = torch.autograd.grad(loss(theta, pair, unit, weights, penalty, between), theta)
+    gradient = torch.where(gradient.square().isfinite().all(), gradient, 0)  # a wild sample must not end the critic
     updates = memory["updates"] + 1
     mean = memory["mean"].lerp(gradient, 0.1)
     square = memory["square"].lerp(gradient.square(), 0.001)
-    unbiased = (square / (1 - 0.999**updates)).sqrt() + 1e-8
-    step = learning_rate / (1 - 0.9**updates) * mean / unbiased
+    count = updates.double()  # 1 - 0.999 in float32 has four digits
+    unbiased = (square / (1 - 0.999**count).to(square.dtype)).sqrt() + 1e-8
+    step = learning_rate / (1 - 0.9**count).to(mean.dtype) * mean / unbiased
     return {**memory, "theta": memory["theta"] - step, "mean": mean, "square": square, "updates": updates}
 
 

@@ -12,7 +12,7 @@ from adiw.divergences.protocol import Side, check_setting, check_step_size, chec
 from adiw.groups import group_sum, spread
 from adiw.kernels import Width, gaussian, resolve_width
 from adiw.pair import Pair
-from adiw.projections import clamp_rescale, weighted_simplex
+from adiw.projections import clamp_rescale, smallest_mass, weighted_simplex
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -99,7 +99,7 @@ class KLProblem:
         return clamp_rescale(params, self.psi_bar, self.group_centre, self.num_groups)
 
     def weights(self, params: Tensor) -> Tensor:
-        reached = spread(self._mass(params) > 0, self.group_train)
+        reached = spread(self._mass(params) > smallest_mass(params.dtype), self.group_train)
         return torch.where(reached, self.psi_train @ params, 1)  # no training sample near any centre: uniform
 
     def _density(self, params: Tensor) -> Tensor:

@@ -142,7 +142,10 @@ class SortedProblem:
     def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
         z = torch.cat([pair.z_train[:, 0], pair.z_val[:, 0]]) / unit
         group = torch.cat([pair.group_train, pair.group_val])
-        owner = group.clamp_min(0)  # a sample that is left out has no mass: where it stands changes nothing
+        owner = group.clamp_min(0)
+        # A sample that is left out has no mass. It stands on the first sample of group 0, so as not to add a gap.
+        first = torch.where(group == 0, z, torch.inf).min()
+        z = torch.where(group >= 0, z, torch.where(first.isfinite(), first, 0))
         order = group_order(z, owner, pair.num_groups)
         rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
         z, owner = z[order], owner[order]

@@ -1,0 +1,68 @@
+"""Each wrong divergence of this folder must be rejected by the shared suite, by the checks that name its fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broken.counts_everybody import CountsEverybody
+from tests.broken.leaking_classes import LeakingClasses
+from tests.broken.loose_projection import LooseProjection
+from tests.broken.wrong_scale import WrongScale
+from tests.broken.wrong_sign import WrongSign
+from tests.divergences.batches import LAYOUTS
+from tests.divergences.cases import WIDTH, Case, mean_band, non_negative, unit_mass
+from tests.divergences.suite import CHECKS
+
+band = mean_band(1.5, 0.1)
+BROKEN = {
+    "wrong_scale": (
+        Case(WrongScale(WIDTH, 0.02, 1.5, 0.1), band),
+        {"check_gradient_is_the_derivative"},
+    ),
+    "wrong_sign": (
+        Case(WrongSign(WIDTH, 0.1, 0.01), non_negative),
+        {"check_gradient_is_the_derivative", "check_small_step_lowers_the_objective"},
+    ),
+    "loose_projection": (
+        Case(LooseProjection(WIDTH, 0.02, 1.5, 0.1), band),
+        {"check_projection_is_feasible"},
+    ),
+    "leaking_classes": (
+        Case(LeakingClasses(WIDTH, 0.1, "optimum"), unit_mass(WIDTH)),
+        {"check_groups_are_separate_problems", "check_start_is_feasible_with_mean_weight_one"},
+    ),
+    "counts_everybody": (
+        Case(CountsEverybody(WIDTH, 0.02, 1.5, 0.1), band),
+        {"check_groups_are_separate_problems", "check_left_out_samples_change_nothing"},
+    ),
+}
+
+
+def rejecting(case: Case, layout: str) -> set[str]:
+    """The names of the checks that this case fails."""
+    failed = set()
+    for check in CHECKS:
+        try:
+            check(case, LAYOUTS[layout](1))
+        except AssertionError:
+            failed.add(check.__name__)
+    return failed
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_divergences_are_rejected(name: str) -> None:
+    case, expected = BROKEN[name]
+    assert expected <= rejecting(case, "classes")
+
+
+@pytest.mark.parametrize("name", ["wrong_scale", "wrong_sign", "loose_projection"])
+def test_broken_divergences_are_rejected_without_classes_too(name: str) -> None:
+    case, expected = BROKEN[name]
+    assert expected <= rejecting(case, "one group")
+
+
+def test_every_file_here_is_run() -> None:
+    files = {path.stem for path in Path(__file__).parent.glob("*.py")}
+    assert files - {"__init__", "test_broken_divergences"} == BROKEN.keys()

@@ -1,0 +1,21 @@
+"""LSIF that climbs: the gradient has the wrong sign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from adiw.divergences import Squared, SquaredProblem
+from adiw.pair import Pair
+
+
+class WrongSignProblem(SquaredProblem):
+    def gradient(self, params: Tensor) -> Tensor:
+        return -super().gradient(params)
+
+
+@dataclass(frozen=True)
+class WrongSign(Squared):
+    def problem(self, pair: Pair) -> WrongSignProblem:
+        return WrongSignProblem(**vars(super().problem(pair)))

@@ -1,0 +1,285 @@
+"""What every divergence of the table owes its users: checks that each must pass on each pair of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from adiw.divergences import Learner, Problem
+from adiw.estimation import descend, run_round
+from adiw.pair import Pair
+from tests.divergences.batches import NAN, Batch, with_left_out
+from tests.divergences.cases import Case
+
+ROUNDING = {"rtol": 1e-9, "atol": 1e-9}  # float64, quantities of order one, a few hundred operations
+STEPS = 3
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A case on a batch: the problem, with what the divergence has learned there, and points to try it at."""
+
+    case: Case
+    batch: Batch
+    pair: Pair
+    memory: Mapping[str, Tensor]
+    problem: Problem
+
+    @property
+    def of_train(self) -> bool:
+        return self.case.divergence.side == "train"
+
+    def own(self, train: Tensor, val: Tensor) -> Tensor:
+        """Whichever of the two indexes the parameters."""
+        return train if self.of_train else val
+
+    def anywhere(self, seed: int = 0) -> Tensor:
+        """Positive parameters that need not be feasible, as a warm start from a store gives."""
+        generator = torch.Generator().manual_seed(seed)
+        size = len(self.own(self.batch.z_train, self.batch.z_val))
+        return 0.3 + torch.rand(size, generator=generator, dtype=self.pair.z_train.dtype)
+
+    def outside(self, seed: int = 0) -> Tensor:
+        """Parameters of both signs, one positive in each group (all negative ones cannot be rescaled)."""
+        generator = torch.Generator().manual_seed(seed)
+        params = self.anywhere(seed)
+        params = params + 2 * torch.randn(len(params), generator=generator, dtype=params.dtype)
+        for train, val in self.batch.groups():
+            first = self.own(train, val)[0]
+            params[first] = params[first].abs() + 0.1
+        return params
+
+    def feasible(self, seed: int = 0) -> Tensor:
+        return self.problem.project(self.anywhere(seed))
+
+    def estimate(self, start: Tensor) -> Tensor:
+        """The parameters after a few steps, with the memory as it is."""
+        return descend(self.problem, start, self.case.divergence.step_size, STEPS)
+
+
+def learned(case: Case, pair: Pair) -> dict[str, Tensor]:
+    """The memory after one batch; empty for a divergence that does not learn."""
+    if not isinstance(case.divergence, Learner):
+        return {}
+    generator = torch.Generator().manual_seed(0)
+    memory = case.divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
+    return case.divergence.learn(pair, torch.ones_like(pair.z_train[:, 0]), memory, generator)
+
+
+def setup(
+    case: Case, batch: Batch, memory: Mapping[str, Tensor] | None = None, dtype: torch.dtype = torch.float64
+) -> Setup:
+    pair = batch.pair(dtype)
+    memory = learned(case, pair) if memory is None else memory
+    return Setup(case, batch, pair, memory, case.divergence.problem(replace(pair, memory=memory)))
+
+
+def assert_feasible(at: Setup, params: Tensor, tolerance: float) -> None:
+    """The constraints of the case hold in every group. Negative entries are never rounding: they are errors."""
+    for train, val in at.batch.groups():
+        own = params[at.own(train, val)].double()
+        assert bool((own >= 0).all()), f"negative: {own.tolist()}"
+        arrays = (own, at.batch.z_train[train].double(), at.batch.z_val[val].double())
+        worst = at.case.violation(*(array.numpy() for array in arrays))
+        assert worst <= tolerance, f"{worst} outside: {own.tolist()}"
+
+
+def check_gradient_is_the_derivative(case: Case, batch: Batch) -> None:
+    """Against autograd, and central differences: their error h^2 J''' / 6 + 1e-16 J / h is below 1e-6 here."""
+    at = setup(case, batch)
+    params = at.anywhere().requires_grad_()
+    gradient = at.problem.gradient(params.detach())
+    (derivative,) = torch.autograd.grad(at.problem.objective(params), params)
+    assert_close(gradient, derivative, **ROUNDING)
+    step = 1e-5
+    for position, unit in enumerate(torch.eye(len(params), dtype=params.dtype)):
+        ahead, behind = (at.problem.objective(params.detach() + sign * step * unit) for sign in (1, -1))
+        difference = (ahead - behind) / (2 * step)
+        assert_close(gradient[position], difference, rtol=1e-6, atol=1e-6)
+
+
+def check_projection_is_feasible(case: Case, batch: Batch) -> None:
+    at = setup(case, batch)
+    for seed in range(5):
+        for point in (at.outside(seed), at.anywhere(seed), 100 * at.outside(seed)):
+            assert_feasible(at, at.problem.project(point), 1e-9)
+
+
+def check_projection_is_idempotent(case: Case, batch: Batch) -> None:
+    at = setup(case, batch)
+    for seed in range(5):
+        once = at.problem.project(at.outside(seed))
+        assert_close(at.problem.project(once), once, **ROUNDING)
+
+
+def check_start_is_feasible_with_mean_weight_one(case: Case, batch: Batch) -> None:
+    at = setup(case, batch)
+    start = at.problem.initial()
+    assert_feasible(at, start, 1e-9)
+    weights = at.problem.weights(start)
+    for train, _ in batch.groups():
+        assert_close(weights[train].mean(), torch.ones((), dtype=weights.dtype), **ROUNDING)
+
+
+def check_weights_are_usable(case: Case, batch: Batch) -> None:
+    """(n,) in the dtype of z, finite and not negative where the sample takes part; shapes of all functions."""
+    for dtype in (torch.float32, torch.float64):
+        at = setup(case, batch, dtype=dtype)
+        params = at.estimate(at.feasible())
+        assert params.shape == at.problem.initial().shape == at.problem.gradient(params).shape
+        assert params.shape == at.own(batch.group_train, batch.group_val).shape
+        assert at.problem.objective(params).shape == ()
+        weights = at.problem.weights(params)
+        assert weights.shape == batch.group_train.shape
+        assert weights.dtype == params.dtype == dtype
+        used = weights[at.pair.group_train >= 0]
+        assert bool(used.isfinite().all())
+        assert bool((used >= 0).all())
+
+
+def check_order_does_not_matter(case: Case, batch: Batch) -> None:
+    """Samples in another order give the same numbers in that order, for the training and the validation batch."""
+    generator = torch.Generator().manual_seed(3)
+    train, val = (torch.randperm(len(z), generator=generator) for z in (batch.z_train, batch.z_val))
+    stay_train, stay_val = torch.arange(len(train)), torch.arange(len(val))
+    at = setup(case, batch)
+    params = at.anywhere()
+    for rows, columns in ((train, stay_val), (stay_train, val), (train, val)):
+        moved = setup(case, batch.take(rows, columns), at.memory)
+        own = at.own(rows, columns)
+        assert_close(moved.problem.objective(params[own]), at.problem.objective(params), **ROUNDING)
+        assert_close(moved.problem.gradient(params[own]), at.problem.gradient(params)[own], **ROUNDING)
+        end = at.estimate(params)
+        assert_close(moved.estimate(params[own]), end[own], **ROUNDING)
+        assert_close(moved.problem.weights(end[own]), at.problem.weights(end)[rows], **ROUNDING)
+
+
+def check_left_out_samples_change_nothing(case: Case, batch: Batch) -> None:
+    """Neither their z nor what the store holds for them reaches the others."""
+    train, val = batch.used()
+    alone, crowded = batch.take(train, val), with_left_out(batch)
+    extra = torch.zeros(len(crowded.z_train) - len(batch.z_train), dtype=torch.bool)
+    keep = torch.cat([train, extra]), torch.cat([val, extra])
+    expected = setup(case, alone)
+    at = setup(case, crowded, expected.memory)
+    own = at.own(*keep)
+    params = expected.anywhere()
+    for filler in (0.0, 1.0, -7.0, 1e6):
+        filled = torch.full(own.shape, filler, dtype=params.dtype).masked_scatter(own, params)
+        end, other = expected.estimate(params), at.estimate(filled)
+        assert_close(other[own], end, **ROUNDING)
+        feasible, mixed = expected.feasible(), at.problem.project(filled)
+        assert_close(mixed[own], feasible, **ROUNDING)
+        assert_close(at.problem.objective(mixed), expected.problem.objective(feasible), **ROUNDING)
+        assert_close(at.problem.weights(other)[keep[0]], expected.problem.weights(end), **ROUNDING)
+        assert bool((at.problem.gradient(filled)[~own] == 0).all())
+
+
+def check_small_step_lowers_the_objective(case: Case, batch: Batch) -> None:
+    """From several feasible points that are not yet optimal."""
+    if not case.descends:
+        return
+    at = setup(case, batch)
+    for seed in range(5):
+        params = at.feasible(seed)
+        gradient = at.problem.gradient(params)
+        step = 1e-4 / float(1 + gradient.abs().max())
+        moved = at.problem.project(params - step * gradient)
+        before, after = float(at.problem.objective(params)), float(at.problem.objective(moved))
+        assert after < before - 1e-12 * (1 + abs(before)), f"{before} became {after}"
+
+
+def check_groups_are_separate_problems(case: Case, batch: Batch) -> None:
+    """All classes in one call give what a loop over the classes gives, each as a batch of its own.
+
+    A divergence with a memory shares it between the classes: its own tests compare the classes there.
+    """
+    if setup(case, batch).memory:
+        return
+    train, val = batch.used()
+    at = setup(case, batch.take(train, val))
+    params = at.anywhere()
+    end, gradient = at.estimate(params), at.problem.gradient(params)
+    total = torch.zeros((), dtype=params.dtype)
+    for rows, columns in at.batch.groups():
+        group = int(at.batch.group_train[rows[0]])
+        own = at.own(rows, columns)
+        single = setup(case, at.batch.only(group))
+        total = total + single.problem.objective(params[own])
+        assert_close(gradient[own], single.problem.gradient(params[own]), **ROUNDING)
+        assert_close(end[own], single.estimate(params[own]), **ROUNDING)
+        assert_close(at.problem.initial()[own], single.problem.initial(), **ROUNDING)
+        assert_close(at.problem.weights(end)[rows], single.problem.weights(end[own]), **ROUNDING)
+    assert_close(at.problem.objective(params), total, **ROUNDING)
+
+
+def check_float32_is_close_to_float64(case: Case, batch: Batch) -> None:
+    """To 1e-4: float32 has seven digits, kernels and a few steps may lose three."""
+    exact = setup(case, batch)
+    memory = {key: value.float() if value.is_floating_point() else value for key, value in exact.memory.items()}
+    rough = setup(case, batch, memory, torch.float32)
+    used = exact.pair.group_train >= 0
+    start = exact.feasible()  # at uniform weights the Wasserstein distance has kinks, where rounding picks a side
+    expected = exact.problem.weights(exact.estimate(start))
+    found = rough.problem.weights(rough.estimate(start.float()))
+    assert_close(found[used].double(), expected[used], rtol=1e-4, atol=1e-4)
+    assert_feasible(rough, rough.estimate(start.float()), 1e-5)
+
+
+def check_inputs_are_not_changed(case: Case, batch: Batch) -> None:
+    at = setup(case, batch)
+    params = at.outside()
+    before = params.clone(), at.pair.z_train.clone(), at.pair.z_val.clone()
+    for function in (at.problem.objective, at.problem.gradient, at.problem.project, at.problem.weights):
+        function(params)
+    for kept, now in zip(before, (params, at.pair.z_train, at.pair.z_val), strict=True):
+        assert torch.equal(kept, now)
+
+
+def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
+    """On the meta device tensors have no values: a Python branch on one, or an ``item()``, raises."""
+    at = setup(case, batch)
+    meta = Pair(*(getattr(at.pair, name).to("meta") for name in ("z_train", "z_val", "group_train", "group_val")))
+    memory = {key: value.to("meta") for key, value in at.memory.items()}
+    problem = case.divergence.problem(replace(meta, num_groups=batch.num_groups, memory=memory))
+    end = descend(problem, problem.initial(), case.divergence.step_size, STEPS)
+    assert problem.weights(end).shape == batch.group_train.shape
+    assert problem.objective(end).shape == ()
+
+
+def check_extreme_batch(case: Case, batch: Batch) -> None:
+    """Three steps in float32 from scratch: everything finite, no negative weight, and feasible."""
+    pair = batch.pair(torch.float32)
+    size = len(batch.z_train if case.divergence.side == "train" else batch.z_val)
+    generator = torch.Generator().manual_seed(0)
+    done = run_round(case.divergence, pair, torch.full((size,), NAN), {}, STEPS, generator)
+    at = Setup(case, batch, pair, done.memory, done.problem)
+    own = at.own(*batch.used())
+    weights = done.problem.weights(done.end)[pair.group_train >= 0]
+    assert bool(weights.isfinite().all()), weights.tolist()
+    assert bool((weights >= 0).all()), weights.tolist()
+    assert bool(done.end[own].isfinite().all()), done.end.tolist()
+    assert_feasible(at, done.end, 1e-5)
+    assert bool(done.problem.objective(torch.where(own, done.end, 0)).isfinite())
+    for value in done.memory.values():
+        assert bool(value.isfinite().all())
+
+
+CHECKS: list[Callable[[Case, Batch], None]] = [
+    check_gradient_is_the_derivative,
+    check_projection_is_feasible,
+    check_projection_is_idempotent,
+    check_start_is_feasible_with_mean_weight_one,
+    check_weights_are_usable,
+    check_order_does_not_matter,
+    check_left_out_samples_change_nothing,
+    check_small_step_lowers_the_objective,
+    check_groups_are_separate_problems,
+    check_float32_is_close_to_float64,
+    check_inputs_are_not_changed,
+    check_no_value_is_read_by_the_host,
+]

@@ -1,0 +1,337 @@
+"""The critic network against an ordinary PyTorch network, its optimiser, and double backward."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.testing import assert_close
+
+from adiw import State, estimate_weights
+from adiw.divergences import Wasserstein, critic
+from adiw.estimation import run_round
+from adiw.pair import Pair, match
+
+DIM, GROUPS = 3, 2
+NAN = float("nan")
+
+
+def seeded(seed: int = 0) -> Generator:
+    return Generator().manual_seed(seed)
+
+
+def a_pair(dtype: torch.dtype = torch.float64) -> Pair:
+    """Two classes of different sizes in mixed order, and one sample left out on either side."""
+    generator = seeded(1)
+    z_train = torch.randn(9, DIM, generator=generator, dtype=torch.float64).to(dtype)
+    z_val = 0.5 + torch.randn(7, DIM, generator=generator, dtype=torch.float64).to(dtype)
+    z_train[4], z_val[0] = NAN, NAN
+    return match(
+        z_train, z_val, torch.tensor([0, 1, 1, 0, 0, 1, 0, 0, 1]), torch.tensor([0, 1, 0, 1, 1, 0, 0]), GROUPS
+    )
+
+
+def as_module(theta: Tensor, dim: int, groups: int) -> nn.Sequential:
+    """The same network out of PyTorch's own layers."""
+    sizes = [(dim, critic.HIDDEN), (critic.HIDDEN, critic.HIDDEN), (critic.HIDDEN, groups)]
+    layers, at = [], 0
+    for fan_in, fan_out in sizes:
+        layer = nn.Linear(fan_in, fan_out, dtype=theta.dtype)
+        count = fan_in * fan_out
+        with torch.no_grad():
+            layer.weight.copy_(theta[at : at + count].view(fan_in, fan_out).T)
+            layer.bias.copy_(theta[at + count : at + count + fan_out])
+        layers += [layer, nn.ReLU()]
+        at += count + fan_out
+    assert at == len(theta)
+    return nn.Sequential(*layers[:-1])
+
+
+def flat_gradient(module: nn.Sequential) -> Tensor:
+    """The gradients of a module made by ``as_module``, in the order of theta."""
+    parts = []
+    for layer in module:
+        if isinstance(layer, nn.Linear):
+            bias = layer.bias.grad if layer.bias.grad is not None else torch.zeros_like(layer.bias)
+            parts += [layer.weight.grad.T.reshape(-1), bias]
+    return torch.cat(parts)
+
+
+def theta_for(pair: Pair, seed: int = 2) -> Tensor:
+    return critic.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, seeded(seed))["theta"]
+
+
+def test_start_is_uniform_within_one_over_the_root_of_fan_in() -> None:
+    memory = critic.start(DIM, GROUPS, torch.zeros(1, dtype=torch.float64), seeded())
+    assert {key: (value.dtype, value.shape) for key, value in memory.items() if key in ("updates", "batches")} == {
+        "updates": (torch.int64, ()),
+        "batches": (torch.int64, ()),
+    }
+    for layer in as_module(memory["theta"], DIM, GROUPS):
+        if isinstance(layer, nn.Linear):
+            values = torch.cat([layer.weight.flatten(), layer.bias]).detach() * layer.in_features**0.5
+            assert float(values.abs().max()) <= 1
+            if len(values) > 200:  # uniform on [-1, 1]: variance 1 / 3, and the extremes are nearly reached
+                assert float(values.abs().max()) > 0.95
+                assert abs(float(values.var()) - 1 / 3) < 4 * (4 / 45 / len(values)) ** 0.5
+    again = critic.start(DIM, GROUPS, torch.zeros(1, dtype=torch.float64), seeded())
+    assert torch.equal(memory["theta"], again["theta"])
+
+
+def test_evaluate_gives_each_sample_the_output_of_its_group() -> None:
+    pair = a_pair()
+    theta = theta_for(pair)
+    outputs = as_module(theta, DIM, GROUPS)(pair.z_train)
+    found = critic.evaluate(theta, pair.z_train, pair.group_train, GROUPS)
+    for i, group in enumerate(pair.group_train.tolist()):
+        if group >= 0:
+            assert_close(found[i], outputs[i, group])
+
+
+def test_evaluate_and_slope_of_all_groups_are_those_of_each_group_alone() -> None:
+    pair = a_pair()
+    theta = theta_for(pair)
+    used = pair.group_train >= 0
+    for function in (critic.evaluate, critic.slope):
+        together = function(theta, pair.z_train, pair.group_train, GROUPS)
+        for group in range(GROUPS):
+            rows = pair.group_train == group
+            assert_close(together[rows], function(theta, pair.z_train[rows], pair.group_train[rows], GROUPS))
+        assert bool(together[used].isfinite().all())
+
+
+def test_slope_is_the_norm_of_the_autograd_gradient() -> None:
+    pair = a_pair()
+    theta = theta_for(pair)
+    z = pair.z_train.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(critic.evaluate(theta, z, pair.group_train, GROUPS).sum(), z)
+    assert_close(critic.slope(theta, pair.z_train, pair.group_train, GROUPS), gradient.norm(dim=1))
+
+
+def reference_loss(module: nn.Sequential, pair: Pair, weights: Tensor, penalty: float, between: Tensor) -> Tensor:
+    """Eq. ADIW_wa_reg with the gradient penalty by double backward, group by group."""
+
+    def phi(z: Tensor, group: Tensor) -> Tensor:
+        return module(z)[torch.arange(len(z)), group.clamp_min(0)]
+
+    gaps = []
+    for group in range(pair.num_groups):
+        rows, columns = pair.group_train == group, pair.group_val == group
+        on_train = (weights * phi(pair.z_train, pair.group_train))[rows].mean()
+        gaps.append(on_train - phi(pair.z_val, pair.group_val)[columns].mean())
+    point = between.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(phi(point, pair.group_train).sum(), point, create_graph=True)
+    used = pair.group_train >= 0
+    return torch.stack(gaps).mean() + penalty * (slope[used].norm(dim=1) - 1).square().mean()
+
+
+@pytest.mark.parametrize("penalty", [0.0, 10.0])
+def test_gradient_of_the_loss_is_that_of_double_backward(penalty: float) -> None:
+    pair = a_pair()
+    weights = torch.rand(9, generator=seeded(3), dtype=torch.float64) + 0.5
+    between = critic.interpolate(pair, weights, seeded(4))
+    theta = theta_for(pair).requires_grad_()
+    loss = critic.loss(theta, pair, 1.0, weights, torch.tensor(penalty), between)
+    (found,) = torch.autograd.grad(loss, theta)
+    module = as_module(theta.detach(), DIM, GROUPS)
+    expected = reference_loss(module, pair, weights, penalty, between)
+    assert_close(loss.detach(), expected.detach())
+    expected.backward()
+    assert_close(found, flat_gradient(module))
+
+
+def test_unit_divides_every_z() -> None:
+    pair, weights = a_pair(), torch.ones(9, dtype=torch.float64)
+    scaled = replace(pair, z_train=pair.z_train * 4, z_val=pair.z_val * 4)
+    theta, penalty = theta_for(pair), torch.tensor(10.0)
+    between = critic.interpolate(pair, weights, seeded())
+    assert_close(
+        critic.loss(theta, scaled, 4.0, weights, penalty, between * 4),
+        critic.loss(theta, pair, 1.0, weights, penalty, between),
+    )
+
+
+def test_updates_are_those_of_adam() -> None:
+    """Adam is given the gradients at our parameters, so that no kink of the network can drive the two apart.
+
+    To 1e-4 of a step: the bias correction is computed in float32, where 1 - 0.999 keeps four digits.
+    """
+    pair, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
+    memory = critic.start(DIM, GROUPS, pair.z_train, seeded())
+    first = memory["theta"]
+    theirs = first.clone().requires_grad_()
+    adam = torch.optim.Adam([theirs], lr=0.01)
+    ours, again = seeded(7), seeded(7)
+    penalty = torch.tensor(10.0)
+    for step in range(1, 6):
+        between = critic.interpolate(pair, weights, again)
+        here = memory["theta"].clone().requires_grad_()
+        (theirs.grad,) = torch.autograd.grad(critic.loss(here, pair, 1.0, weights, penalty, between), here)
+        adam.step()
+        memory = critic.update(pair, 1.0, weights, memory, penalty, 0.01, ours)
+        assert int(memory["updates"]) == step
+        assert_close(memory["theta"], theirs.detach(), rtol=0, atol=1e-4 * 0.01 * step)
+    assert_close(memory["mean"], adam.state[theirs]["exp_avg"])
+    assert_close(memory["square"], adam.state[theirs]["exp_avg_sq"])
+    assert float((memory["theta"] - first).abs().max()) > 0.01
+
+
+def test_objective_is_the_distance_under_the_critic() -> None:
+    """n E_val[Phi] - sum_i w_i Phi(z_i), summed over the groups."""
+    pair = a_pair()
+    divergence = Wasserstein("network", pretrain=0)
+    ones, weights = torch.ones(9, dtype=torch.float64), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
+    memory = divergence.learn(pair, ones, divergence.start(DIM, GROUPS, pair.z_train, seeded()), seeded())
+    module = as_module(memory["theta"], DIM, GROUPS)
+    expected = torch.zeros((), dtype=torch.float64)
+    for group in range(GROUPS):
+        rows, columns = pair.group_train == group, pair.group_val == group
+        with torch.no_grad():
+            phi, phi_val = module(pair.z_train[rows])[:, group], module(pair.z_val[columns])[:, group]
+        expected += rows.sum() * phi_val.mean() - weights[rows] @ phi
+    assert_close(divergence.problem(replace(pair, memory=memory)).objective(weights), expected)
+
+
+def many_draws(weights: Tensor, group_train: Tensor, group_val: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
+    """How often each training (validation) sample is the partner of each row: (n, n) and (n, m) counts.
+
+    z are the corners of a simplex in six dimensions, so that a point on a line names its ends.
+    """
+    n, m = len(group_train), len(group_val)
+    z = torch.eye(n + m, dtype=torch.float64)
+    pair = match(z[:n], z[n:], group_train, group_val, int(group_train.max()) + 1)
+    generator = seeded(11)
+    train_counts, val_counts = torch.zeros(n, n), torch.zeros(n, m)
+    for _ in range(rounds):
+        between = critic.interpolate(pair, weights, generator)
+        assert_close(between.sum(1), torch.ones(n, dtype=torch.float64))
+        train_counts[torch.arange(n), between[:, :n].argmax(1)] += 1
+        val_counts[torch.arange(n), between[:, n:].argmax(1)] += 1
+    return train_counts, val_counts
+
+
+def test_partners_are_drawn_in_proportion_to_the_weights_from_the_same_group() -> None:
+    """Counts of 2000 draws within four standard deviations of their binomial mean."""
+    group_train, group_val = torch.tensor([0, 1, 0, 1, 0]), torch.tensor([1, 0, 0, 1])
+    weights = torch.tensor([0.5, 3.0, 2.5, 1.0, 0.0], dtype=torch.float64)
+    rounds = 2000
+    train_counts, val_counts = many_draws(weights, group_train, group_val, rounds)
+    same = group_train[:, None] == group_train
+    share = torch.where(same, weights, 0) / torch.where(same, weights, 0).sum(1, keepdim=True)
+    bound = 4 * (rounds * share * (1 - share)).sqrt()
+    assert bool(((train_counts - rounds * share).abs() <= bound).all()), train_counts
+    same_val = group_train[:, None] == group_val
+    share_val = same_val / same_val.sum(1, keepdim=True)
+    bound_val = 4 * (rounds * share_val * (1 - share_val)).sqrt()
+    assert bool(((val_counts - rounds * share_val).abs() <= bound_val).all()), val_counts
+
+
+def test_a_group_whose_weights_are_all_zero_still_draws_from_itself() -> None:
+    """Classes are projected in each batch, but a batch may bring together samples that are stored with zero."""
+    group_train = torch.tensor([0, 1, 0, 1])
+    weights = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
+    counts, _ = many_draws(weights, group_train, torch.tensor([0, 1]), 200)
+    assert bool((counts[group_train[:, None] != group_train] == 0).all()), counts
+
+
+def test_points_are_uniform_on_the_line() -> None:
+    """The share of the validation sample: mean 1/2, variance 1/12, within four standard errors of 400 draws."""
+    pair = match(torch.zeros(400, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
+    part = critic.interpolate(pair, torch.ones(400, dtype=torch.float64), seeded(5))[:, 0]
+    assert float(part.min()) >= 0
+    assert float(part.max()) <= 1
+    assert abs(float(part.mean()) - 0.5) < 4 * (1 / 12 / 400) ** 0.5
+    assert abs(float(part.var()) - 1 / 12) < 4 * (1 / 180 / 400) ** 0.5
+
+
+@pytest.mark.parametrize("pretrain", [0, 3])
+def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> None:
+    divergence = Wasserstein("network", step_size=0.1, pretrain=pretrain, updates=2)
+    z_train, z_val = torch.tensor([0.1, 0.5, 4.0, 5.0]), torch.tensor([0.1, 0.3])
+    state, generator = None, seeded()
+    for batch in range(1, pretrain + 3):
+        weights, state = estimate_weights(z_train, z_val, divergence, state=state, generator=generator)
+        assert int(state.memory["batches"]) == batch
+        assert int(state.memory["updates"]) == 2 * batch
+        moved = not torch.equal(weights, torch.ones(4))
+        assert moved == (batch > pretrain), f"batch {batch}"
+
+
+def test_pretraining_has_no_gradient_penalty() -> None:
+    """A heavy penalty changes nothing in the first batches, and does from then on."""
+    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
+    plain, heavy = (Wasserstein("network", penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
+    first = second = plain.start(DIM, GROUPS, pair.z_train, seeded())
+    for batch in range(4):
+        first = plain.learn(pair, ones, first, seeded(batch))
+        second = heavy.learn(pair, ones, second, seeded(batch))
+        assert torch.equal(first["theta"], second["theta"]) == (batch < 2), f"batch {batch}"
+
+
+def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
+    """On two separated populations Phi must come to be larger on the validation side."""
+    z_train, z_val = torch.linspace(2, 4, 20)[:, None], torch.linspace(0, 1, 20)[:, None]
+    pair, ones = match(z_train, z_val), torch.ones(20)
+    divergence = Wasserstein("network", pretrain=0, learning_rate=1e-2)
+    generator = seeded(3)
+    memory = divergence.start(1, 1, z_train, generator)
+    between, penalty = critic.interpolate(pair, ones, seeded(4)), torch.tensor(10.0)
+    before = critic.loss(memory["theta"], pair, 1.0, ones, penalty, between)
+    for _ in range(60):
+        memory = divergence.learn(pair, ones, memory, generator)
+    after = critic.loss(memory["theta"], pair, 1.0, ones, penalty, between)
+    assert float(after) < float(before) - 1  # the distance is 2.5: the trained loss is near -2.5
+    phi_train, phi_val = (critic.evaluate(memory["theta"], z, pair.group_train, 1) for z in (z_train, z_val))
+    assert float(phi_val.min()) > float(phi_train.max())
+    slopes = critic.slope(memory["theta"], between, pair.group_train, 1)
+    assert abs(float(slopes.mean()) - 1) < 0.2
+
+
+def test_memory_goes_on_exactly_from_a_copy() -> None:
+    """Saved, cloned and passed back, memory and parameters continue as if nothing had happened."""
+    divergence = Wasserstein("network", pretrain=1)
+    pair = a_pair(torch.float32)
+    generator = seeded()
+    params, memory = torch.full((9,), NAN), {}
+    for _ in range(3):
+        done = run_round(divergence, pair, params, memory, 1, generator)
+        params, memory = done.end, done.memory
+    position = generator.get_state()
+    straight = run_round(divergence, pair, params, memory, 2, generator)
+    copy = {key: value.clone() for key, value in memory.items()}
+    generator = Generator()
+    generator.set_state(position)
+    again = run_round(divergence, pair, params.clone(), copy, 2, generator)
+    assert torch.equal(straight.end, again.end)
+    assert straight.memory.keys() == again.memory.keys() == {"theta", "mean", "square", "updates", "batches"}
+    for key in again.memory:
+        assert torch.equal(straight.memory[key], again.memory[key]), key
+        assert torch.equal(copy[key], memory[key]), f"{key} was changed in place"
+
+
+def test_exact_critic_keeps_no_memory() -> None:
+    _, state = estimate_weights(torch.tensor([0.1, 0.5]), torch.tensor([0.2]), Wasserstein("exact"))
+    assert state.memory == {}
+
+
+@pytest.mark.parametrize(("dim", "choice", "network"), [(1, "auto", False), (2, "auto", True), (1, "network", True)])
+def test_which_critic(dim: int, choice: str, network: bool) -> None:
+    z = torch.zeros(3, dim)
+    _, state = estimate_weights(z, z, Wasserstein(choice))
+    assert bool(state.memory) == network
+
+
+def test_exact_critic_refuses_vectors() -> None:
+    with pytest.raises(ValueError, match=r'exact critic needs scalar z, got 2 numbers.*critic="network"'):
+        estimate_weights(torch.zeros(3, 2), torch.zeros(3, 2), Wasserstein("exact"))
+
+
+def test_one_wild_loss_does_not_end_the_critic() -> None:
+    divergence = Wasserstein("network", pretrain=0)
+    z_val = torch.tensor([0.1, 0.2])
+    _, state = estimate_weights(torch.tensor([0.1, 1e30]), z_val, divergence)
+    state = State(torch.ones(2), state.memory)
+    weights, _ = estimate_weights(torch.tensor([0.1, 0.5]), z_val, divergence, state=state)
+    assert bool(weights.isfinite().all())

@@ -1,0 +1,81 @@
+"""Settings that cannot work are refused, with the setting's name, what it must be and what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import adiw
+from adiw import DIVERGENCES
+from adiw.divergences import KL, MMD, Squared, Wasserstein, resolve
+
+INF, NAN = float("inf"), float("nan")
+POSITIVE = (0, -1.0, INF, NAN)
+BAD: list[tuple[type, str, tuple[Any, ...], str]] = [
+    (MMD, "width", (*POSITIVE, "Auto"), 'a positive number or "auto"'),
+    (MMD, "step_size", POSITIVE, "a positive number"),
+    (MMD, "upper", (0.5, -1.0, NAN), "at least 1, the mean weight"),
+    (MMD, "slack", (-0.1, NAN), "None or a number from 0"),
+    (KL, "width", (*POSITIVE, "median"), 'a positive number or "auto"'),
+    (KL, "step_size", POSITIVE, "a positive number"),
+    (KL, "update", ("Rescale", "", None), "one of 'rescale', 'optimum', 'euclidean'"),
+    (Squared, "width", (*POSITIVE, ""), 'a positive number or "auto"'),
+    (Squared, "step_size", POSITIVE, "a positive number"),
+    (Squared, "penalty", (-1e-9, INF, NAN), "a number from 0"),
+    (Wasserstein, "critic", ("net", "", None), "one of 'auto', 'exact', 'network'"),
+    (Wasserstein, "scale", (*POSITIVE, "loss"), 'a positive number or "auto"'),
+    (Wasserstein, "step_size", POSITIVE, "a positive number"),
+    (Wasserstein, "penalty", (-1.0, INF, NAN), "a number from 0"),
+    (Wasserstein, "pretrain", (-1,), "a count from 0"),
+    (Wasserstein, "updates", (0, -1), "a count from 1"),
+    (Wasserstein, "learning_rate", POSITIVE, "a positive number"),
+]
+EVERY = [(kind, name, value, expected) for kind, name, values, expected in BAD for value in values]
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "expected"), EVERY)
+def test_bad_settings(kind: type, name: str, value: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=f"{kind.__name__}: {name} must be") as raised:
+        kind(**{name: value})
+    assert str(raised.value) == f"{kind.__name__}: {name} must be {expected}, got {value!r}"
+
+
+def test_every_setting_has_a_refusal() -> None:
+    for kind in DIVERGENCES.values():
+        assert {name for owner, name, _, _ in BAD if owner is kind} == set(kind.__dataclass_fields__) - {"side"}
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [
+        MMD(width="auto", upper=1.0, slack=0.0),
+        MMD(upper=INF),
+        KL(width="auto", update="optimum"),
+        Squared(width="auto", penalty=0.0),
+        Wasserstein(scale="auto", penalty=0.0, pretrain=0, updates=1),
+    ],
+)
+def test_limits_of_the_settings_are_allowed(divergence: adiw.divergences.Divergence) -> None:
+    assert resolve(divergence) is divergence
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_names_give_the_default_settings(name: str) -> None:
+    assert resolve(name) == DIVERGENCES[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("klx", "kl"), ("mdd", "mmd"), ("square", "squared"), ("wasser", "wasserstein")]
+)
+def test_unknown_names_list_the_real_ones_nearest_first(name: str, nearest: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown divergence '{name}': expected one of '{nearest}', ") as raised:
+        resolve(name)
+    for known in DIVERGENCES:
+        assert repr(known) in str(raised.value)
+
+
+@pytest.mark.parametrize("thing", [KL, MMD, None, 3, object()])
+def test_classes_and_strangers_are_refused(thing: Any) -> None:
+    with pytest.raises(TypeError, match=r"a name in adiw\.DIVERGENCES or an instance such as KL\(\), got"):
+        resolve(thing)

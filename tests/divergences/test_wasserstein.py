@@ -1,0 +1,64 @@
+"""What is particular to the exact Wasserstein critic: scipy's distance, ties, and samples that are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.testing import assert_close
+
+from adiw.divergences import Wasserstein
+from adiw.pair import match
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_objective_is_n_times_scipys_distance_also_with_ties(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    z, v = np.round(rng.normal(size=12), 1), np.round(rng.normal(1, 1, size=7), 1)
+    w = rng.exponential(size=12)
+    w /= w.mean()
+    problem = Wasserstein("exact").problem(match(torch.from_numpy(z)[:, None], torch.from_numpy(v)[:, None]))
+    expected = 12 * stats.wasserstein_distance(z, v, w)
+    assert float(problem.objective(torch.from_numpy(w))) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradient_is_a_subgradient_also_at_kinks(seed: int) -> None:
+    """J(u) >= J(w) + g'(u - w) for u of the same mean. Uniform weights and n = 2m put w on many kinks."""
+    generator = torch.Generator().manual_seed(seed)
+    z, v = (torch.rand(size, 1, generator=generator, dtype=torch.float64) for size in (12, 6))
+    problem = Wasserstein("exact").problem(match(z, v))
+    w = torch.ones(12, dtype=torch.float64)
+    slope, here = problem.gradient(w), problem.objective(w)
+    for _ in range(50):
+        u = problem.project(w + torch.randn(12, generator=generator, dtype=torch.float64))
+        assert float(problem.objective(u)) >= float(here + slope @ (u - w)) - 1e-12
+
+
+def test_critic_slopes_are_at_most_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z, v = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (15, 9))
+    problem = Wasserstein("exact").problem(match(z, v))
+    phi = -problem.gradient(torch.rand(15, generator=generator, dtype=torch.float64))
+    gaps = (phi[:, None] - phi).abs() - (z - z.T).abs()
+    assert float(gaps.max()) <= 1e-12
+
+
+def test_scale_is_the_unit_of_z() -> None:
+    z, v = torch.tensor([[0.1], [2.0], [3.0]]), torch.tensor([[0.3], [0.5]])
+    w = torch.tensor([0.5, 1.5, 1.0])
+    plain, scaled = Wasserstein("exact").problem(match(z, v)), Wasserstein("exact", scale=4.0).problem(match(z, v))
+    assert_close(scaled.objective(w), plain.objective(w) / 4)
+    assert_close(scaled.gradient(w), plain.gradient(w) / 4)
+
+
+def test_left_out_samples_do_not_change_objective_and_gradient_of_a_warm_start() -> None:
+    """A warm start from the store does not have mean one. (The projected step is right: it takes constants out.)"""
+    z, v = torch.tensor([[0.1], [0.2], [0.3]]), torch.tensor([[0.15], [0.25]])
+    w = torch.tensor([0.5, 0.7, 0.9, 1.0])
+    alone = Wasserstein("exact").problem(match(z, v))
+    far = torch.cat([z, torch.tensor([[9.0]])])
+    crowded = Wasserstein("exact").problem(match(far, v, torch.tensor([0, 0, 0, -1])))
+    assert_close(crowded.gradient(w)[:3], alone.gradient(w[:3]))
+    assert_close(crowded.objective(w), alone.objective(w[:3]))

@@ -1,0 +1,92 @@
+"""Who is compared with whom, and who is left out."""
+
+from __future__ import annotations
+
+import torch
+from torch.testing import assert_close
+
+from adiw.pair import Pair, match
+
+NAN, INF = float("nan"), float("inf")
+
+
+def two_classes() -> Pair:
+    return match(
+        torch.arange(6.0)[:, None],
+        torch.arange(5.0)[:, None],
+        torch.tensor([0, 1, 0, 1, 1, -1]),
+        torch.tensor([1, 0, -1, 1, 1]),
+        num_groups=3,
+    )
+
+
+def test_sums_and_counts_are_those_of_each_group() -> None:
+    pair = two_classes()
+    assert pair.sum_train(pair.z_train[:, 0]).tolist() == [2.0, 8.0, 0.0]
+    assert pair.sum_val(pair.z_val[:, 0]).tolist() == [1.0, 7.0, 0.0]
+    assert pair.num_train.tolist() == [2.0, 3.0, 1.0]  # an empty group counts one, so that it can divide
+    assert pair.num_val.tolist() == [1.0, 3.0, 1.0]
+
+
+def test_same_is_true_within_groups_only() -> None:
+    pair = two_classes()
+    groups = {"train": pair.group_train.tolist(), "val": pair.group_val.tolist()}
+    for left, right in (("train", "val"), ("train", "train"), ("val", "val"), ("val", "train")):
+        expected = [[a == b >= 0 for b in groups[right]] for a in groups[left]]
+        assert pair.same(left, right).tolist() == expected
+
+
+def test_without_groups_everybody_is_in_group_zero() -> None:
+    pair = match(torch.zeros(3, 2), torch.zeros(4, 2))
+    assert pair.group_train.tolist() == [0] * 3
+    assert pair.group_val.tolist() == [0] * 4
+    assert pair.num_groups == 1
+    assert pair.memory == {}
+
+
+def test_samples_that_are_not_finite_are_left_out_and_hidden() -> None:
+    """In any coordinate, on either side; their z is replaced, so that no nan reaches a product."""
+    z_train = torch.tensor([[1.0, 2.0], [NAN, 2.0], [1.0, INF], [3.0, 4.0]])
+    z_val = torch.tensor([[-INF, 0.0], [5.0, 6.0]])
+    pair = match(z_train, z_val)
+    assert pair.group_train.tolist() == [0, -1, -1, 0]
+    assert pair.group_val.tolist() == [-1, 0]
+    assert bool(pair.z_train.isfinite().all())
+    assert bool(pair.z_val.isfinite().all())
+    assert torch.equal(pair.z_train[[0, 3]], z_train[[0, 3]])
+    assert bool(z_train[1, 0].isnan()), "the caller's tensor was changed"
+
+
+def test_large_but_finite_samples_stay() -> None:
+    assert match(torch.tensor([[3e38]]), torch.tensor([[-3e38]])).group_train.tolist() == [0]
+
+
+def test_a_group_missing_on_one_side_is_left_out_on_the_other() -> None:
+    pair = match(torch.zeros(4, 1), torch.zeros(3, 1), torch.tensor([0, 1, 2, 1]), torch.tensor([1, 3, 1]), 4)
+    assert pair.group_train.tolist() == [-1, 1, -1, 1]
+    assert pair.group_val.tolist() == [1, -1, 1]
+
+
+def test_minimum_counts_finite_samples_on_both_sides() -> None:
+    """Algorithm 2 asks for two: a nan does not count as one of them."""
+    z_train = torch.tensor([[0.0], [0.0], [0.0], [NAN], [0.0], [0.0]])
+    group_train = torch.tensor([0, 0, 1, 1, 2, 2])
+    group_val = torch.tensor([0, 0, 1, 1, 2])
+    pair = match(z_train, torch.zeros(5, 1), group_train, group_val, 3, minimum=2)
+    assert pair.group_train.tolist() == [0, 0, -1, -1, -1, -1]
+    assert pair.group_val.tolist() == [0, 0, -1, -1, -1]
+    pair = match(z_train, torch.zeros(5, 1), group_train, group_val, 3, minimum=1)
+    assert pair.group_train.tolist() == [0, 0, 1, -1, 2, 2]
+
+
+def test_nobody_left() -> None:
+    pair = match(torch.full((2, 1), NAN), torch.zeros(3, 1))
+    assert pair.group_train.tolist() == [-1, -1]
+    assert pair.group_val.tolist() == [-1, -1, -1]
+    assert pair.num_train.tolist() == pair.num_val.tolist() == [1.0]
+
+
+def test_counts_are_in_the_dtype_of_z() -> None:
+    pair = match(torch.zeros(3, 1, dtype=torch.float64), torch.zeros(2, 1, dtype=torch.float64))
+    assert pair.num_train.dtype == torch.float64
+    assert_close(pair.num_train, torch.tensor([3.0], dtype=torch.float64))

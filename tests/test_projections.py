@@ -1,0 +1,266 @@
+"""Projections against a quadratic-programming solver, and the properties that define them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from adiw.groups import group_sum, spread
+from adiw.projections import box, box_mean_band, clamp_rescale, non_negative, simplex, weighted_simplex
+from tests.oracles.solvers import project_qp
+
+INF = float("inf")
+TOLERANCE = 1e-8  # the solver's polished points are good to about 1e-10, relative to the entries
+
+
+def numbers(seed: int, size: int, scale: float = 2.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(size, generator=generator, dtype=torch.float64)
+
+
+def coefficients(seed: int, size: int, kind: str) -> Tensor:
+    """a >= 0: even, uneven, with zeros, or with entries far smaller than the others."""
+    generator = torch.Generator().manual_seed(1000 + seed)
+    a = 0.1 + torch.rand(size, generator=generator, dtype=torch.float64)
+    if kind == "ones":
+        return torch.ones(size, dtype=torch.float64)
+    if kind == "zeros":
+        a[1::3] = 0
+    if kind == "tiny":
+        a[1::3] = 1e-6
+    return a
+
+
+# Each of these takes v and projects it onto one fixed convex set.
+A = coefficients(0, 8, "zeros")
+SETS: dict[str, Callable[[Tensor], Tensor]] = {
+    "non_negative": non_negative,
+    "box": lambda v: box(v, 1.5),
+    "simplex": simplex,
+    "simplex, total 3": lambda v: simplex(v, 3.0),
+    "weighted_simplex": lambda v: weighted_simplex(v, A.to(v.dtype)),
+    "mean one": box_mean_band,
+    "mean one, upper 1.5": lambda v: box_mean_band(v, 1.5),
+    "band": lambda v: box_mean_band(v, 1.5, 0.8, 1.1),
+    "band, no upper": lambda v: box_mean_band(v, INF, 0.8, 1.1),
+    "all at the upper bound": lambda v: box_mean_band(v, 1.0),
+    "two groups": lambda v: box_mean_band(v, 2.0, 0.9, 1.0, torch.tensor([0, 1, 1, 0, 0, 1, 0, 0]), 2),
+}
+# (upper, a, low, high) of the sets above, for the solver.
+ONES = torch.ones(8, dtype=torch.float64)
+SOLVED = {
+    "non_negative": (INF, 0 * ONES, -INF, INF),
+    "box": (1.5, 0 * ONES, -INF, INF),
+    "simplex": (INF, ONES, 1.0, 1.0),
+    "simplex, total 3": (INF, ONES, 3.0, 3.0),
+    "weighted_simplex": (INF, A, 1.0, 1.0),
+    "mean one": (INF, ONES, 8.0, 8.0),
+    "mean one, upper 1.5": (1.5, ONES, 8.0, 8.0),
+    "band": (1.5, ONES, 6.4, 8.8),
+    "band, no upper": (INF, ONES, 6.4, 8.8),
+}
+every_set = pytest.mark.parametrize("name", SETS)
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_against_the_solver(name: str) -> None:
+    upper, a, low, high = SOLVED[name]
+    for seed in range(12):
+        v = numbers(seed, 8, scale=(0.3, 2.0, 30.0)[seed % 3])
+        expected = project_qp(v.numpy(), upper, a.numpy(), low, high)
+        np.testing.assert_allclose(SETS[name](v).numpy(), expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("upper", [2.0, INF])
+@pytest.mark.parametrize("width", [0.0, 0.3])
+def test_band_of_several_ragged_groups_against_the_solver(seed: int, upper: float, width: float) -> None:
+    """Groups of sizes from one up, each with its own band, in mixed order, with left-out samples between."""
+    generator = torch.Generator().manual_seed(seed)
+    group = torch.cat([torch.arange(4), torch.randint(-1, 4, (12,), generator=generator)])
+    group = group[torch.randperm(16, generator=generator)]
+    v = numbers(seed, 16)
+    low = 0.3 + torch.rand(4, generator=generator, dtype=torch.float64)
+    high = low + width
+    found = box_mean_band(v, upper, low, high, group, 4)
+    for g in range(4):
+        rows = group == g
+        count = int(rows.sum())
+        limits = count * float(low[g]), count * float(high[g])
+        expected = project_qp(v[rows].numpy(), upper, np.ones(count), *limits)
+        np.testing.assert_allclose(found[rows].numpy(), expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["ones", "uneven", "zeros", "tiny"])
+@pytest.mark.parametrize("seed", range(6))
+def test_weighted_simplex_of_several_groups_against_the_solver(seed: int, kind: str) -> None:
+    group = torch.tensor([0, 1, 0, 1, 1, 0, -1, 1, 0, 2, 2, 0])
+    v, a = numbers(seed, 12), coefficients(seed, 12, kind)
+    found = weighted_simplex(v, a, 1.5, group, 3)
+    for g in range(3):
+        rows = group == g
+        expected = project_qp(v[rows].numpy(), INF, a[rows].numpy(), 1.5, 1.5)
+        np.testing.assert_allclose(found[rows].numpy(), expected, rtol=1e-7, atol=1e-7)
+
+
+@every_set
+def test_idempotent(name: str) -> None:
+    for seed in range(20):
+        once = SETS[name](numbers(seed, 8))
+        assert_close(SETS[name](once), once, rtol=1e-13, atol=1e-13)
+
+
+@every_set
+def test_non_expansive_in_the_euclidean_norm(name: str) -> None:
+    for seed in range(20):
+        v, u = numbers(seed, 8), numbers(100 + seed, 8)
+        distance = (SETS[name](v) - SETS[name](u)).norm()
+        assert float(distance) <= float((v - u).norm()) * (1 + 1e-12)
+
+
+@every_set
+def test_nearest_of_the_feasible_points(name: str) -> None:
+    """(v - x)'(u - x) <= 0 for every feasible u, which is what makes x the nearest point of a convex set."""
+    for seed in range(10):
+        v = numbers(seed, 8)
+        x = SETS[name](v)
+        for other in range(20):
+            u = SETS[name](numbers(200 + other, 8, scale=3.0))
+            assert float((v - x) @ (u - x)) <= 1e-10
+            assert float((v - x).norm()) <= float((v - u).norm()) + 1e-12
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name not in ("weighted_simplex", "two groups")])
+def test_order_does_not_matter(name: str) -> None:
+    order = torch.tensor([3, 0, 7, 5, 1, 2, 6, 4])
+    v = numbers(3, 8)
+    assert_close(SETS[name](v[order]), SETS[name](v)[order])
+
+
+@every_set
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_float32_is_as_accurate_as_its_input(name: str, scale: float) -> None:
+    """Non-expansive: rounding v, by 6e-8 of its norm, may move x by as much. Five times that is allowed."""
+    for seed in range(10):
+        v = numbers(seed, 8, scale).float()
+        allowed = 5 * 6e-8 * max(float(v.norm()), 8.0)
+        error = (SETS[name](v).double() - SETS[name](v.double())).norm()
+        assert float(error) <= allowed
+
+
+def test_float32_on_a_large_batch() -> None:
+    """The mean of 4096 entries is held to 1e-6, although running sums of that length lose three digits."""
+    for upper in (INF, 5.0):
+        x = box_mean_band(numbers(0, 4096, 3.0).float(), upper)
+        assert abs(float(x.double().mean()) - 1) < 1e-6
+        group = torch.arange(4096) % 10
+        x = box_mean_band(numbers(1, 4096, 3.0).float(), upper, group=group, num_groups=10)
+        means = group_sum(x.double(), group, 10) / group_sum(torch.ones(4096, dtype=torch.float64), group, 10)
+        assert float((means - 1).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("upper", [INF, 2.5])
+def test_entries_beyond_the_precision_are_still_projected(dtype: torch.dtype, upper: float) -> None:
+    """The two largest of three share the total: nothing in the answer depends on how large they are."""
+    big = 10 / torch.finfo(dtype).eps ** 1.2
+    x = box_mean_band(torch.tensor([big, big, 0.0], dtype=dtype), upper)
+    assert_close(x, torch.tensor([1.5, 1.5, 0.0], dtype=dtype))
+
+
+def test_points_inside_stay_as_they_are_bit_for_bit() -> None:
+    v = torch.tensor([0.3, 1.0, 1.1, 0.0])
+    assert torch.equal(box_mean_band(v, 1.2, 0.5, 1.0), v)
+    for seed in range(20):
+        inside = numbers(seed, 50).float().abs().clamp_max(3)
+        assert torch.equal(box_mean_band(inside, 3.0, 0.5, 2.5), inside)
+    assert torch.equal(box(v, 1.1), v)
+    assert torch.equal(non_negative(v), v)
+
+
+def test_each_side_of_the_band_is_reached_from_its_own_side() -> None:
+    for shift, mean in ((-3.0, 0.8), (3.0, 1.1), (0.95, None)):
+        v = 0.1 * numbers(0, 8) + shift
+        x = box_mean_band(v, 5.0, 0.8, 1.1)
+        assert float(x.mean()) == pytest.approx(float(v.mean()) if mean is None else mean, abs=1e-12)
+
+
+def test_by_hand() -> None:
+    assert_close(box_mean_band(torch.tensor([0.0, 1.0, 5.0]), 2.5), torch.tensor([0.0, 0.5, 2.5]))
+    assert_close(box_mean_band(torch.tensor([4.0, 4.0])), torch.tensor([1.0, 1.0]))
+    assert_close(box_mean_band(torch.tensor([-9.0])), torch.tensor([1.0]))
+    assert_close(box_mean_band(torch.tensor([1.0, -2.0]), low=0.0, high=0.0), torch.tensor([0.0, 0.0]))
+    assert_close(simplex(torch.tensor([10.0, 0.0])), torch.tensor([1.0, 0.0]))
+    assert_close(weighted_simplex(torch.tensor([3.0, -1.0]), torch.tensor([0.0, 2.0])), torch.tensor([3.0, 0.5]))
+
+
+def test_entries_without_a_coefficient_are_only_clipped() -> None:
+    v = torch.tensor([-1.0, 2.0, 0.5])
+    assert_close(weighted_simplex(v, torch.tensor([0.0, 0.0, 1.0])), torch.tensor([0.0, 2.0, 1.0]))
+    assert torch.equal(weighted_simplex(v, torch.zeros(3)), torch.tensor([0.0, 2.0, 0.5]))
+
+
+def test_left_out_entries_and_empty_groups_do_not_matter() -> None:
+    v, group = numbers(0, 6), torch.tensor([0, 0, 2, 2, 2, 0])
+    alone = box_mean_band(v, 2.0, group=group, num_groups=3)  # group 1 is empty
+    odd = torch.tensor([float("nan"), 1e30, -5.0], dtype=torch.float64)
+    crowded = box_mean_band(torch.cat([odd, v]), 2.0, group=torch.cat([torch.full((3,), -1), group]), num_groups=3)
+    assert_close(crowded[3:], alone, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clamp_rescale(seed: int) -> None:
+    """Its fixed points are the feasible points; zeros stay, ratios stay, and the length of v does not matter."""
+    a, v = coefficients(seed, 8, "uneven"), numbers(seed, 8)
+    x = clamp_rescale(v, a)
+    assert float(x.min()) >= 0
+    assert float(a @ x) == pytest.approx(1.0, abs=1e-12)
+    assert bool(((x == 0) == (v <= 0)).all())
+    assert_close(x * (a @ v.clamp_min(0)), v.clamp_min(0))
+    assert_close(clamp_rescale(x, a), x)
+    assert_close(clamp_rescale(1e3 * v, a), x)
+    assert_close(clamp_rescale(v, 4 * a), x / 4)
+    feasible = weighted_simplex(v, a)
+    assert_close(clamp_rescale(feasible, a), feasible)
+
+
+def test_clamp_rescale_by_group() -> None:
+    group = torch.tensor([0, 1, 0, -1, 1, 2])
+    a, v = coefficients(1, 6, "uneven"), numbers(1, 6).abs()
+    v[5] = -1  # group 2 has nothing to rescale
+    x = clamp_rescale(v, a, group, 3)
+    for g in (0, 1):
+        rows = group == g
+        assert_close(x[rows], clamp_rescale(v[rows], a[rows]))
+    assert float(x[5]) == 0
+    masses = group_sum(a * x, group, 3)
+    assert_close(masses, torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64))
+
+
+def test_clamp_rescale_of_nothing_is_nothing() -> None:
+    assert torch.equal(clamp_rescale(torch.tensor([-1.0, 0.0]), torch.ones(2)), torch.zeros(2))
+    assert torch.equal(clamp_rescale(torch.tensor([1.0, 2.0]), torch.zeros(2)), torch.tensor([1.0, 2.0]))
+
+
+def test_clamp_rescale_of_a_denormal_mass_is_finite() -> None:
+    assert bool(clamp_rescale(torch.ones(2), torch.full((2,), 1e-41)).isfinite().all())
+
+
+def test_limits_per_group() -> None:
+    group = torch.tensor([0, 0, 1, 1])
+    low = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    x = box_mean_band(torch.zeros(4, dtype=torch.float64), 3.0, low, low, group, 2)
+    assert_close(x, spread(low, group))
+
+
+def test_gradients_are_not_needed_but_inputs_are_not_changed() -> None:
+    v, a = numbers(0, 8), coefficients(0, 8, "uneven")
+    before = v.clone(), a.clone()
+    box_mean_band(v, 1.5), weighted_simplex(v, a), clamp_rescale(v, a), simplex(v), box(v, 1.0), non_negative(v)
+    assert torch.equal(before[0], v)
+    assert torch.equal(before[1], a)
