@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,14 +10,15 @@ from torch import Generator, Tensor, nn
 
 from adiw.divergences import Divergence, resolve
 from adiw.estimation import Round, run_round, start_memory
-from adiw.health import Stationarity, Summary, name_indices, stationarity, summarise
+from adiw.health import Stationarity, Summary, stationarity
+from adiw.ledger import Ledger
 from adiw.limits import Limits
-from adiw.losses import guard_gradient
-from adiw.observer import Criterion, Forward, Observer
+from adiw.losses import no_autocast
+from adiw.observer import Criterion, Forward, Observer, follow
 from adiw.pair import Pair, match
 from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
-from adiw.store import Store, check_index
+from adiw.store import Store
 from adiw.transforms import LossValue, Observed, Transform
 
 
@@ -53,11 +53,6 @@ class ADIW(nn.Module):
     >>> reweight.weights.shape
     torch.Size([100])
     """
-
-    seen_steps: Tensor
-    seen_samples: Tensor
-    bad_indices: Tensor
-    nonfinite: Tensor
 
     def __init__(
         self,
@@ -94,24 +89,21 @@ class ADIW(nn.Module):
         self.steps, self.warmup_steps, self.exact = steps, warmup_steps, exact
         self.limits = Limits(mean_one, cap, min_ess)
         self.randomness = Randomness(generator)
-        order = self.randomness.on(torch.device("cpu")) if generator is None else generator
-        self.probe = Probe(val_set, val_batch, val_refresh, order, cache_bytes, val_workers)
-        self.used, self.raw = Store(num_train), Store(num_train)  # weights as used in the loss, and as estimated
+        probe = Probe(val_set, val_batch, val_refresh, self.randomness.on_host(), cache_bytes, val_workers)
+        # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
+        self.ledger = Ledger(num_train, self._settings(probe))
+        self.probe = probe
+        self.raw = Store(num_train)  # the weights as estimated, without class prior and limits
         if self.divergence.side == "val":
             self.coefficients = Store(len(self.probe), fill=float("nan"))
-        for counter in ("seen_steps", "seen_samples", "bad_indices"):
-            self.register_buffer(counter, torch.zeros((), dtype=torch.long))
-        self.register_buffer("nonfinite", torch.zeros(num_train + 1, dtype=torch.int32))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns
         self._last: Round | None = None
-        parameter = next(model.parameters(), None)
-        if parameter is not None:
-            self.to(parameter.device)
+        follow(self, model)
 
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
-        return self.used.values
+        return self.ledger.weights
 
     def forward(
         self,
@@ -132,41 +124,35 @@ class ADIW(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        index = self._locate(index, losses)
-        with torch.no_grad(), torch.autocast(losses.device.type, enabled=False):
-            train = self._observe(losses, outputs, targets, inputs, features)
-            val = self.probe.read(lambda batch: self.observer.evaluate(batch, outputs, self._dtype))
-            weights = self._estimate(index, train, val)
-        finite = losses.isfinite()
-        self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
-        guard_gradient(outputs, finite)
-        return torch.where(finite, weights.to(losses.dtype) * losses, 0).mean()
+        index, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
+        with torch.no_grad(), no_autocast(losses.device):
+            train = self._observe(losses, targets, inputs, features, autocast)
+            val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
+            weights = self._estimate(index, train, val, losses.isfinite())
+        return self.ledger.weighted_mean(index, weights, losses, outputs)
 
-    def _observe(self, losses: Tensor, outputs: Any, targets: Any, inputs: Any, features: Tensor | None) -> Observed:
+    def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
         """z of the training batch: from the training pass itself, or from the paper's separate pass."""
+        if features is not None and isinstance(self.transform, LossValue):
+            raise ValueError("features= is for transform=adiw.Features(...): with the loss as z it would be ignored")
         if not self.exact:
             return self.transform.observe(losses.detach().to(self._dtype), targets, features)
-        if inputs is None:
-            raise ValueError(
-                "exact=True takes z from a separate pass in evaluation mode: call reweight(outputs, targets, index, "
-                "inputs=x), or use exact=False to take it from the training pass"
-            )
-        batch = (inputs, targets) if self.observer.forward is None else inputs
-        return self.observer.evaluate(batch, outputs, self._dtype)
+        reason = "exact=True takes z from a separate pass in evaluation mode"
+        return self.observer.evaluate(self.observer.training_batch(inputs, targets, reason), autocast, self._dtype)
 
-    def _estimate(self, index: Tensor, train: Observed, val: Window) -> Tensor:
+    def _estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
         """Weight estimation (lines 1 and 4 to 9 of Algorithm 1), and the weights for the loss (n,)."""
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
-        warm = self._count_step(len(index))
+        warm = self.ledger.warming_up(self.warmup_steps)
         done = self._run_round(pair, index, val.index, warm)
         estimated = pair.group_train >= 0
         raw = torch.where(estimated, done.problem.weights(done.end), self.raw.read(index))
         factor = self.transform.factor(train.group)
         # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
         used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
-        used = self.limits.apply(used)
+        used = self.limits.apply(used, finite)
         self.raw.write(index, raw, estimated & ~warm)
-        self.used.write(index, used, estimated & ~warm)
+        self.ledger.used.write(index, used, estimated & ~warm)
         return torch.where(warm, 1, used)
 
     def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, warm: Tensor) -> Round:
@@ -182,50 +168,10 @@ class ADIW(nn.Module):
             self.coefficients.write(val_index, done.end, (pair.group_val >= 0) & ~warm)
         return done
 
-    def _count_step(self, batch: int) -> Tensor:
-        """Count this step; whether it is still part of the warm-up, a boolean on the device."""
-        if self.warmup_steps is None:
-            warm = self.seen_samples + batch <= len(self.used)
-        else:
-            warm = self.seen_steps < self.warmup_steps
-        self.seen_steps.add_(1)
-        self.seen_samples.add_(batch)
-        return warm
-
-    def _locate(self, index: Tensor, losses: Tensor) -> Tensor:
-        """The index on our device, checked."""
-        if losses.device != self.seen_steps.device:
-            raise ValueError(
-                f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
-                f'call reweight.to("{losses.device}") once after moving the model'
-            )
-        index, bad = check_index(index, len(losses), len(self.used))
-        if bad is not None:
-            self.bad_indices.add_(bad)
-        return index.to(losses.device, non_blocking=True)
-
-    def _raise_bad_indices(self) -> None:
-        count = int(self.bad_indices)
-        if count:
-            raise IndexError(
-                f"{count} indices since the start were not in the training set (0 to {len(self.used) - 1}): their "
-                "weights were not kept. Check that the index comes from adiw.Indexed around this training set"
-            )
-
     def summary(self) -> Summary:
         """Health of the weights. Reads them from the device; warns of losses that were not finite."""
-        self._raise_bad_indices()
         bounds = [b for b in (self.limits.cap, getattr(self.divergence, "upper", None)) if b is not None]
-        train, val = int(self.nonfinite.sum()), int(self.probe.nonfinite.sum())
-        for count, where, kind in ((train, self.nonfinite, "training"), (val, self.probe.nonfinite, "validation")):
-            if count:
-                warnings.warn(
-                    f"{count} {kind} losses so far were not finite and were left out; {kind} samples: "
-                    f"{name_indices(where)}",
-                    stacklevel=2,
-                )
-        parts = summarise(self.weights, min(bounds, default=None), self._last)
-        return Summary(steps=int(self.seen_steps), nonfinite_train=train, nonfinite_val=val, **parts)
+        return self.ledger.summary(self.probe, min(bounds, default=None), self._last)
 
     def stationarity(self, learning_rate: float) -> Stationarity:
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""
@@ -234,27 +180,19 @@ class ADIW(nn.Module):
         gradients = (parameter.grad for parameter in self.observer.model.parameters())
         return stationarity(gradients, learning_rate, self._last, self.divergence.step_size, self.steps)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """All of it: weights, where the validation stream stands, the critic, the generator. See ``nn.Module``."""
-        self._raise_bad_indices()
-        return super().state_dict(*args, **kwargs)
-
     def get_extra_state(self) -> dict[str, Any]:
-        return {"settings": self._settings(), "memory": self.memory, "randomness": self.randomness.state()}
+        return {"memory": self.memory, "randomness": self.randomness.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        if state["settings"] != self._settings():
-            raise ValueError(
-                f"this state was made with {state['settings']}, but this is {self._settings()}: "
-                "make ADIW with the same settings to go on from it"
-            )
-        device = self.seen_steps.device
+        device = self.raw.slots.device
         self.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
         self._last = None
 
-    def _settings(self) -> str:
-        return f"{self.divergence}, {self.transform}, steps={self.steps}, exact={self.exact}, {self.limits}"
+    def _settings(self, probe: Probe) -> str:
+        stream = f"val_batch={probe.window}, val_refresh={probe.refresh}"
+        loop = f"steps={self.steps}, warmup_steps={self.warmup_steps}, exact={self.exact}"
+        return f"ADIW({self.divergence}, {self.transform}, {loop}, {stream}, {self.limits})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -264,7 +202,7 @@ class ADIW(nn.Module):
 
     @property
     def _dtype(self) -> torch.dtype:
-        return self.used.slots.dtype
+        return self.raw.slots.dtype
 
 
 def _resolve_transform(transform: Literal["loss"] | Transform) -> Transform:
@@ -272,4 +210,6 @@ def _resolve_transform(transform: Literal["loss"] | Transform) -> Transform:
         if transform != "loss":
             raise ValueError(f'transform must be "loss" or adiw.Features(layer, ...), got {transform!r}')
         return LossValue()
+    if isinstance(transform, type) or not callable(getattr(transform, "observe", None)):
+        raise TypeError(f'transform must be "loss" or an instance such as adiw.Features("layer"), got {transform!r}')
     return transform

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, IterableDataset
 
 
 class Indexed(Dataset[Any]):
@@ -18,7 +18,8 @@ class Indexed(Dataset[Any]):
     """
 
     def __init__(self, dataset: Any) -> None:
-        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        by_number = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+        if not by_number or not hasattr(dataset, "__len__"):
             raise TypeError(
                 f"adiw.Indexed needs a data set with a length and items by number, got {type(dataset).__name__}: "
                 "weights are kept per sample, so samples need fixed numbers (a DataLoader goes around Indexed)"

@@ -29,21 +29,23 @@ class Limits:
         if not 0 <= self.min_ess <= 1:
             raise ValueError(f"min_ess is a share of the batch and must be from 0 to 1, got {self.min_ess!r}")
 
-    def apply(self, weights: Tensor) -> Tensor:
+    def apply(self, weights: Tensor, counted: Tensor | None = None) -> Tensor:
         """The weights (n,) of a batch, within the limits.
+
+        Means and sizes are over the samples that are ``counted`` (n,) of booleans, by default all.
 
         >>> Limits(mean_one=True, cap=2.0).apply(torch.tensor([0.0, 1.0, 1.0, 9.0]))
         tensor([0., 1., 1., 2.])
         """
         if self.mean_one:
-            weights = rescale_to_mean_one(weights, float("inf") if self.cap is None else self.cap)
+            weights = rescale_to_mean_one(weights, float("inf") if self.cap is None else self.cap, counted)
         elif self.cap is not None:
             weights = weights.clamp_max(self.cap)
-        return raise_ess(weights, self.min_ess) if self.min_ess > 0 else weights
+        return raise_ess(weights, self.min_ess, counted) if self.min_ess > 0 else weights
 
 
-def rescale_to_mean_one(weights: Tensor, cap: float) -> Tensor:
-    """min(s w, cap) with the one s that makes the mean one; where no s does (too many zeros), all others at the cap.
+def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = None) -> Tensor:
+    """min(s w, cap) with the one s that makes the mean one; where none does, positive weights go to the cap.
 
     With the k largest weights at the cap, s = (n - k cap) / (sum of the others); the right k is the first whose s
     keeps the next weight under the cap.
@@ -51,30 +53,34 @@ def rescale_to_mean_one(weights: Tensor, cap: float) -> Tensor:
     >>> rescale_to_mean_one(torch.tensor([1.0, 3.0]), cap=float("inf"))
     tensor([0.5000, 1.5000])
     """
-    n = len(weights)
+    counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
+    n, kept = counted.sum().to(weights.dtype), torch.where(counted, weights, 0)
     if cap == float("inf"):
-        total = weights.sum()
+        total = kept.sum()
         return torch.where(total > 0, weights * n / torch.where(total > 0, total, 1), weights)
-    ordered = weights.sort(descending=True).values
+    ordered = kept.sort(descending=True).values
     others = ordered.flip(0).cumsum(0).flip(0)  # sum of the weights from the k-th on
-    at_cap = torch.arange(n, device=weights.device, dtype=weights.dtype) * cap
+    at_cap = torch.arange(len(weights), device=weights.device, dtype=weights.dtype) * cap
     scale = (n - at_cap) / torch.where(others > 0, others, 1)
     fits = (others > 0) & (scale >= 0) & (scale * ordered <= cap * (1 + torch.finfo(weights.dtype).eps))
-    chosen = scale[fits.to(torch.uint8).argmax(0, keepdim=True)]  # a 0-d index would be read by the host
+    chosen = scale.index_select(0, fits.to(torch.uint8).argmax().view(1))
     scaled = (chosen * weights).clamp_max(cap)
-    return torch.where(fits.any(), scaled, (weights > 0).to(weights.dtype) * cap)
+    return torch.where(fits.any(), scaled, torch.where(weights > 0, torch.full_like(weights, cap), 0))
 
 
-def raise_ess(weights: Tensor, share: float) -> Tensor:
+def raise_ess(weights: Tensor, share: float, counted: Tensor | None = None) -> Tensor:
     """Mix the weights with their mean until (sum w)^2 / sum w^2 >= share n. The mean does not change.
 
     For w = mean + d the mixture mean + (1 - a) d has the effective size n mean^2 / (mean^2 + (1 - a)^2 var).
 
-    >>> round(float(effective_sample_size(raise_ess(torch.tensor([0.0, 0.0, 0.0, 4.0]), share=0.5))), 4)
+    >>> mixed = raise_ess(torch.tensor([0.0, 0.0, 0.0, 4.0]), share=0.5)
+    >>> round(float(effective_sample_size(mixed)), 4)
     2.0
     """
-    mean = weights.mean()
-    variance = (weights - mean).square().mean()
+    counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
+    n = counted.sum().clamp_min(1)
+    mean = torch.where(counted, weights, 0).sum() / n
+    variance = torch.where(counted, (weights - mean).square(), 0).sum() / n
     allowed = mean.square() * (1 / share - 1)
     keep = (allowed / torch.where(variance > 0, variance, 1)).sqrt().clamp_max(1)
     return mean + torch.where(variance > 0, keep, 1) * (weights - mean)

@@ -31,15 +31,26 @@ class Observer:
         """One loss per sample (n,), in float32 or better."""
         return per_sample_losses(self.criterion, outputs, targets)
 
-    def evaluate(self, batch: Any, training_outputs: Any, dtype: torch.dtype) -> Observed:
-        """z and groups of a batch, under the autocast that the training outputs were made with. No gradient."""
+    def evaluate(self, batch: Any, autocast: AbstractContextManager[Any], dtype: torch.dtype) -> Observed:
+        """z and groups of a batch in evaluation mode, under ``autocast``. No gradient."""
         with torch.no_grad():
-            with evaluation_mode(self.model), self._autocast_of(training_outputs):
-                outputs, targets, *features = self._run(batch)
+            with evaluation_mode(self.model), autocast:
+                outputs, targets, *features = self.run(batch)
             losses = self.losses(outputs, targets).to(dtype)
             return self.transform.observe(losses, targets, features[0] if features else None)
 
-    def _run(self, batch: Any) -> tuple[Any, ...]:
+    def training_batch(self, inputs: Any, targets: Any, reason: str) -> Any:
+        """The training batch, for methods that run the model again: (inputs, targets), or inputs for ``forward``.
+
+        ``reason`` begins the error for missing inputs: which method needs them and what for.
+        """
+        if inputs is None:
+            what = "x" if self.forward is None else "batch"
+            raise ValueError(f"{reason}: call reweight(outputs, targets, index, inputs={what})")
+        return (inputs, targets) if self.forward is None else inputs
+
+    def run(self, batch: Any) -> tuple[Any, ...]:
+        """(outputs, targets) or (outputs, targets, features) of the model for a batch."""
         if self.forward is not None:
             result = self.forward(self.model, batch)
             if not isinstance(result, tuple) or len(result) not in (2, 3):
@@ -49,12 +60,13 @@ class Observer:
             return result
         if not isinstance(batch, (tuple, list)) or len(batch) < 2:
             raise TypeError(
-                f"validation batches must be (x, y), got {type(batch).__name__}: for others pass "
+                f"batches must be (x, y), got {type(batch).__name__}: for others pass "
                 "forward=lambda model, batch: (outputs, targets)"
             )
         return self.model(batch[0]), batch[1]
 
-    def _autocast_of(self, outputs: Any) -> AbstractContextManager[Any]:
+    def autocast_of(self, outputs: Any) -> AbstractContextManager[Any]:
+        """The autocast that the training outputs were made under: the one in force, or the one that shows in them."""
         parameter = next(self.model.parameters(), None)
         device = outputs.device if isinstance(outputs, Tensor) else getattr(parameter, "device", torch.device("cpu"))
         dtype = None
@@ -65,6 +77,13 @@ class Observer:
             dtype = outputs.dtype if whole else None
         # Without the cache: copies of the weights made without gradients must not serve a later training pass.
         return torch.autocast(device.type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+
+
+def follow(method: nn.Module, model: nn.Module) -> None:
+    """Move ``method`` to the device of the model's parameters; a model without any leaves it where it is."""
+    parameter = next(model.parameters(), None)
+    if parameter is not None:
+        method.to(parameter.device)
 
 
 @contextmanager

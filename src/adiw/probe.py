@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from adiw.transforms import Observed
 
@@ -106,7 +106,11 @@ class Probe(nn.Module):
 
         pin = torch.cuda.is_available() and self.cursor.is_cuda
         loader: DataLoader[Any] = DataLoader(
-            self.dataset, batch_sampler=_Forever(batches), num_workers=self.workers, pin_memory=pin
+            self.dataset,
+            batch_sampler=_Forever(batches),
+            num_workers=self.workers,
+            pin_memory=pin,
+            generator=Generator(),  # its own: opening a loader draws a seed, and the global generator is the user's
         )
         return iter(loader)
 
@@ -165,7 +169,8 @@ def _leaves(batch: Any) -> list[Any]:
 def _check_dataset(dataset: Any) -> int:
     if isinstance(dataset, DataLoader):
         raise TypeError("val_set must be a data set, got a DataLoader: pass loader.dataset, batches are made here")
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    by_number = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    if not by_number or not hasattr(dataset, "__len__"):
         raise TypeError(f"val_set must have a length and items by number, got {type(dataset).__name__}")
     if len(dataset) == 0:
         raise ValueError("val_set is empty: the weights are estimated from it, so it needs trusted samples")
@@ -183,5 +188,5 @@ def _read_twice(dataset: Any, cache_bytes: int) -> Any | None:
             return None
         whole = default_collate([dataset[i] for i in range(len(dataset))])
         again = default_collate([dataset[i] for i in range(len(dataset))])
-    agree = all(torch.equal(a, b) for a, b in zip(_leaves(whole), _leaves(again), strict=True))
-    return whole if agree else None
+    same = (((a == b) | ((a != a) & (b != b))).all() for a, b in zip(_leaves(whole), _leaves(again), strict=True))
+    return whole if all(same) else None

@@ -17,9 +17,13 @@ class Randomness:
 
     def on(self, device: torch.device) -> Generator:
         """The generator for draws on ``device``."""
-        if self.generator.device.type != device.type:
+        if self.generator.device != device:
             self.generator = Generator(device).manual_seed(self.seed)
         return self.generator
+
+    def on_host(self) -> Generator:
+        """A generator for draws on the CPU; that of a GPU stays as it is."""
+        return self.generator if self.generator.device.type == "cpu" else Generator().manual_seed(self.seed)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to go on drawing from here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import torch
@@ -94,7 +93,8 @@ class Features:
     def attach(self, model: nn.Module) -> None:
         if self.layer is None:
             return
-        names: Mapping[str, nn.Module] = dict(model.named_modules())
+        # A compiled or wrapped model holds the user's layers one level down: their own names should do.
+        names = {name.replace("_orig_mod.", ""): module for name, module in model.named_modules()}
         if isinstance(self.layer, str) and self.layer not in names:
             known = ", ".join(name for name in names if name)
             raise ValueError(f"Features: the model has no layer {self.layer!r}; it has {known}")

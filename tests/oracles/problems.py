@@ -46,9 +46,7 @@ def gaussian_shift(
 
     def ratio(z: Array) -> Array:
         first = np.asarray(z, dtype=np.float64)[:, 0]
-        exponent = (first - train_mean) ** 2 / (2 * train_std**2) - (first - test_mean) ** 2 / (
-            2 * test_std**2
-        )
+        exponent = (first - train_mean) ** 2 / (2 * train_std**2) - (first - test_mean) ** 2 / (2 * test_std**2)
         return train_std / test_std * np.exp(exponent)
 
     return Problem(f"gaussian-{dim}d", sample, ratio)
@@ -122,9 +120,7 @@ def loss_mixture(
 
     def ratio(z: Array) -> Array:
         first = np.asarray(z, dtype=np.float64)[:, 0]
-        odds = np.minimum(
-            _log_normal(first, noisy_mean, noisy_std) - log_clean(first), 700.0
-        )  # exp stays finite
+        odds = np.minimum(_log_normal(first, noisy_mean, noisy_std) - log_clean(first), 700.0)  # exp stays finite
         return np.where(odds >= 700.0, 0.0, 1.0 / (1.0 - rate + rate * np.exp(odds)))
 
     return Problem(f"loss-mixture-{clean}", sample, ratio)

@@ -94,9 +94,7 @@ def project_qp(v: Array, upper: float, a: Array, low: float, high: float) -> Arr
 
 def _edge_multiplier(v: Array, upper: float, a: Array, target: float) -> float:
     """A multiplier where every coordinate sits at a bound: the breakpoint that meets the target."""
-    points = [
-        (v[i] - bound) / a[i] for i in range(len(v)) if a[i] for bound in (0.0, upper) if np.isfinite(bound)
-    ]
+    points = [(v[i] - bound) / a[i] for i in range(len(v)) if a[i] for bound in (0.0, upper) if np.isfinite(bound)]
     return float(min(points, key=lambda mu: abs(a @ np.clip(v - mu * a, 0.0, upper) - target)))
 
 
@@ -123,9 +121,7 @@ def kmm_qp(z_train: Array, z_val: Array, width: float, upper: float, slack: floa
     K = _kernel(z_train, z_train, width)
     k = n / m * _kernel(z_train, z_val, width).sum(axis=1)
     mean = np.full(n, 1.0 / n)
-    w = project_qp(
-        _qp(2.0 * K, -2.0 * k, upper, mean, 1.0 - slack, 1.0 + slack), upper, mean, 1 - slack, 1 + slack
-    )
+    w = project_qp(_qp(2.0 * K, -2.0 * k, upper, mean, 1.0 - slack, 1.0 + slack), upper, mean, 1 - slack, 1 + slack)
     return Solution(w, float(w @ K @ w - 2.0 * k @ w), kmm_gap(w, 2.0 * (K @ w - k), upper, slack))
 
 
@@ -191,9 +187,7 @@ def lsif_reference(z_train: Array, z_val: Array, width: float, penalty: float) -
     try:
         result = solvers.qp(matrix(H / np.outer(unit, unit)), matrix(-c / unit), G, h, options=TIGHT)
     except ArithmeticError as error:
-        raise ValueError(
-            "a validation point is almost out of reach: the problem is all but unbounded"
-        ) from error
+        raise ValueError("a validation point is almost out of reach: the problem is all but unbounded") from error
     b = np.maximum(np.array(result["x"]).ravel(), 0.0) / unit
     value = float(0.5 * b @ H @ b - c @ b)
     stretch = float(np.max(c / (H @ b)))

@@ -76,16 +76,12 @@ def test_algorithm1() -> None:
     z, v = points(9)
     store, index = np.linspace(0.5, 1.5, 20), np.array([3, 1, 19, 0, 7, 8, 12, 5, 2])
     new, w = alg.algorithm1(store, index, z, v, mmd_step, mean_one, 0.02, 1)
-    np.testing.assert_allclose(
-        w, mean_one(store[index] - 0.02 * mmd_step(store[index], z, v), z, v), atol=1e-12
-    )
+    np.testing.assert_allclose(w, mean_one(store[index] - 0.02 * mmd_step(store[index], z, v), z, v), atol=1e-12)
     np.testing.assert_array_equal(new[index], w)
     np.testing.assert_array_equal(np.delete(new, index), np.delete(store, index))
     np.testing.assert_array_equal(store, np.linspace(0.5, 1.5, 20))
     two = alg.algorithm1(store, index, z, v, mmd_step, mean_one, 0.02, 2)[1]
-    np.testing.assert_allclose(
-        two, alg.algorithm1(new, index, z, v, mmd_step, mean_one, 0.02, 1)[1], atol=1e-12
-    )
+    np.testing.assert_allclose(two, alg.algorithm1(new, index, z, v, mmd_step, mean_one, 0.02, 1)[1], atol=1e-12)
     long = alg.algorithm1(store, index, z, v, mmd_step, mean_one, 0.1, 400)[1]
     best = ref.kmm_qp(z, v, WIDTH, 50.0, 0.0)
     assert ref.mmd_objective(long, z, v, WIDTH) == pytest.approx(best.value, abs=1e-3)
@@ -124,9 +120,7 @@ def test_algorithm2_weights() -> None:
     others = np.flatnonzero(y != 0)
     np.testing.assert_array_equal(new[index[others]], store[index[others]])
     np.testing.assert_allclose(w[others], ratio[y[others]] * store[index[others]])
-    untouched, zeros = alg.algorithm2_weights(
-        store, index, z, y, v, yv + 4, ratio, mmd_step, mean_one, 0.05, 2
-    )
+    untouched, zeros = alg.algorithm2_weights(store, index, z, y, v, yv + 4, ratio, mmd_step, mean_one, 0.05, 2)
     np.testing.assert_array_equal(untouched, store)
     np.testing.assert_array_equal(zeros, np.zeros(9))
 

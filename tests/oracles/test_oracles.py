@@ -93,9 +93,7 @@ def brute_projection(v: ref.Array, upper: float, a: ref.Array, low: float, high:
                 if not np.any(a[free]):
                     continue
                 x[free] -= (a @ x - target) / (a[free] @ a[free]) * a[free]
-            inside = (
-                np.all(x >= -1e-12) and np.all(x <= upper + 1e-12) and low - 1e-12 <= a @ x <= high + 1e-12
-            )
+            inside = np.all(x >= -1e-12) and np.all(x <= upper + 1e-12) and low - 1e-12 <= a @ x <= high + 1e-12
             if inside and np.sum((x - v) ** 2) < distance:
                 best, distance = x, float(np.sum((x - v) ** 2))
     return best

@@ -1,0 +1,17 @@
+"""What ADIW is compared with: each is made and called exactly as ``adiw.ADIW`` is, so one training step serves all.
+
+``reweight(outputs, targets, index, inputs=None)`` gives a scalar loss, ready for backward. ``reweight.weights`` holds
+the last weight of every training sample in one unit for all methods: the loss is mean(weights * loss), so one means
+"as without weighting".
+"""
+
+from __future__ import annotations
+
+from adiw.baselines.diw import DIW
+from adiw.baselines.fixed import Fixed
+from adiw.baselines.l2r import L2R
+from adiw.baselines.mwnet import MWNet
+from adiw.baselines.random import Random
+from adiw.baselines.uniform import Uniform
+
+__all__ = ["DIW", "L2R", "Fixed", "MWNet", "Random", "Uniform"]

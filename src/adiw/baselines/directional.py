@@ -1,0 +1,71 @@
+"""How fast every sample's loss changes along one direction in parameter space: J v without the Jacobian J."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+Parameters = Mapping[str, Tensor]
+LossesAt = Callable[[Parameters], Tensor]
+
+
+def forward_mode(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
+    """<direction, grad loss_i(theta)> for each sample i, (n,): one forward pass that carries tangents, no graph.
+
+    Raises NotImplementedError where an operator has no forward mode.
+
+    Args:
+        losses_at: parameters -> per-sample losses (n,).
+        theta, direction: tensors of the same names and shapes.
+
+    >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
+    >>> forward_mode(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
+    tensor([ 12., -12.])
+    """
+    _load_forward_mode()
+    # Attention by plain matrix products: the fused kernels know neither tangents nor second derivatives.
+    with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+        dual = {name: forward_ad.make_dual(value, direction[name]) for name, value in theta.items()}
+        slopes: Tensor | None = forward_ad.unpack_dual(losses_at(dual)).tangent
+    if slopes is None:
+        raise NotImplementedError("the losses lost their tangents on the way through the model (forward AD)")
+    return slopes
+
+
+def double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
+    """The same as ``forward_mode`` from two backward passes, for operators without forward mode.
+
+    J'u is linear in u, so the derivative of <J'u, direction> by u is J direction, whatever u is.
+
+    >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
+    >>> double_backward(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
+    tensor([ 12., -12.])
+    """
+    # cuDNN's recurrent layers have no second derivative either.
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
+        leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
+        losses = losses_at(leaves)
+        u = torch.zeros_like(losses, requires_grad=True)
+        pulled = torch.autograd.grad(losses, list(leaves.values()), u, create_graph=True, allow_unused=True)
+        used = [(g, direction[name]) for g, name in zip(pulled, leaves, strict=True) if g is not None]
+        (slopes,) = torch.autograd.grad([g for g, _ in used], u, [v for _, v in used])
+    return slopes
+
+
+@cache
+def _load_forward_mode() -> None:
+    """PyTorch loads the rules for some operators at first use, with a deprecation warning about itself."""
+    with warnings.catch_warnings(), forward_ad.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forward_ad.make_dual(torch.zeros(()), torch.zeros(()))
+
+
+def lacks_forward_mode(error: RuntimeError) -> bool:
+    """Whether this error says that forward mode is missing (NotImplementedError is a RuntimeError)."""
+    return isinstance(error, NotImplementedError) or "forward AD" in str(error)

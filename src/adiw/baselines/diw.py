@@ -1,0 +1,135 @@
+"""Dynamic importance weighting (DIW): kernel mean matching of the losses, solved to the optimum for every batch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from adiw.baselines.quadratic import resolve_solver
+from adiw.divergences import MMD, MMDProblem
+from adiw.health import Summary
+from adiw.ledger import Ledger
+from adiw.observer import Criterion, Forward, Observer, follow
+from adiw.pair import Pair, match
+from adiw.probe import Probe
+from adiw.randomness import Randomness
+from adiw.transforms import LossValue
+
+RIDGE = 1e-5  # added to the diagonal of K
+
+
+class DIW(nn.Module):
+    """min_w 1/2 w'Kw - k'w  s.t.  0 <= w <= 50,  |mean(w) - 1| <= (sqrt(n) - 1) / sqrt(n)   (Fang et al. 2020).
+
+    z is the loss of each sample in a separate pass in evaluation mode, for the training batch and a validation batch
+    alike; K and k are as in ``adiw.divergences.MMD``, with 1e-5 on the diagonal of K.
+
+    Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
+        width: sigma of the Gaussian kernel (the paper: 0.01 for label noise, 0.1 for class-prior shift), or
+            "quantile" for the public code's kernel exp(-gamma d^2) with gamma = the 1% quantile of the distances
+            between the batch's training losses.
+        solver: "gpu" (interior point on the model's device, no other package), or "cvxopt" or "osqp" on the CPU.
+        reduction: "mean" for mean(w * loss), or "sum" for sum(w * loss), as in the public code. The paper compares
+            all methods at one learning rate; under SGD a sum over a batch of 256 would take steps 256 times as long
+            as theirs, so the mean is the default. ``weights`` holds w either way.
+        warmup_steps: steps with weights of one at first; by default one epoch, as in the public code.
+
+    >>> model = nn.Linear(2, 3)
+    >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
+    >>> reweight = DIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, num_train=100)
+    >>> x, y, index = torch.randn(4, 2), torch.tensor([0, 1, 2, 0]), torch.tensor([5, 17, 3, 99])
+    >>> reweight(model(x), y, index, inputs=x).backward()
+    >>> reweight.weights.shape
+    torch.Size([100])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        width: float | Literal["quantile"] = 0.01,
+        solver: Literal["gpu", "cvxopt", "osqp"] = "gpu",
+        reduction: Literal["mean", "sum"] = "mean",
+        warmup_steps: int | None = None,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if width != "quantile" and (isinstance(width, str) or not 0 < width < float("inf")):
+            raise ValueError(f'width must be a positive number (sigma) or "quantile", got {width!r}')
+        if reduction not in ("mean", "sum"):
+            raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
+        if warmup_steps is not None and warmup_steps < 0:
+            raise ValueError(f"warmup_steps must be at least 0, got {warmup_steps}")
+        self.width, self.reduction, self.warmup_steps = width, reduction, warmup_steps
+        self.solve = resolve_solver(solver)
+        self.observer = Observer(model, criterion, forward, LossValue())
+        order = Randomness(generator).on_host()
+        self.probe = Probe(val_set, val_batch, None, order)
+        self.ledger = Ledger(num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})")
+        follow(self, model)
+
+    @property
+    def weights(self) -> Tensor:
+        """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
+        return self.ledger.weights
+
+    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+        """mean(w * loss) of a batch, or the sum: a scalar, ready for backward."""
+        losses = self.observer.losses(outputs, targets)
+        if not self.training:
+            return losses.mean()
+        reason = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
+        batch = self.observer.training_batch(inputs, targets, reason)
+        index = self.ledger.enter(index, losses)
+        with torch.no_grad():
+            weights = self._estimate(batch, outputs)
+            weights = torch.where(self.ledger.warming_up(self.warmup_steps), 1, weights)
+        self.ledger.keep(index, weights, losses)
+        mean = self.ledger.weighted_mean(index, weights, losses, outputs)
+        return mean if self.reduction == "mean" else len(losses) * mean
+
+    def _estimate(self, batch: Any, outputs: Any) -> Tensor:
+        """The weights of the batch, (n,); zero for samples whose loss is not finite."""
+        dtype = self.ledger.used.slots.dtype
+        train = self.observer.evaluate(batch, self.observer.autocast_of(outputs), dtype)
+        val = self.probe.read(
+            lambda val_batch: self.observer.evaluate(val_batch, self.observer.autocast_of(outputs), dtype)
+        )
+        pair = match(train.z.double(), val.z.double())
+        weights = self.solve(kernel_mean_matching(pair, self.width))
+        return torch.where(pair.group_train >= 0, weights, 0)
+
+    def summary(self) -> Summary:
+        """Health of the weights; see ``adiw.ADIW.summary``."""
+        return self.ledger.summary(self.probe, bound=MMD().upper)
+
+
+def kernel_mean_matching(pair: Pair, width: float | Literal["quantile"]) -> MMDProblem:
+    """DIW's quadratic program for a pair of batches, the ridge included."""
+    if width == "quantile":
+        # exp(-gamma d^2) is the kernel of width one between values scaled by sqrt(2 gamma).
+        scale = (2 * quantile_gamma(pair)).sqrt()
+        pair, width = replace(pair, z_train=pair.z_train * scale, z_val=pair.z_val * scale), 1.0
+    problem = MMD(width=width).problem(pair)
+    return replace(problem, K=problem.K + RIDGE * torch.eye(len(problem.k), device=problem.k.device))
+
+
+def quantile_gamma(pair: Pair, share: float = 0.01) -> Tensor:
+    """The quantile of the distances between different training samples: a scalar, zero when there are no two.
+
+    >>> quantile_gamma(match(torch.tensor([[0.0], [1.0], [5.0]]), torch.zeros(1, 1)), share=0.5)
+    tensor(4.)
+    """
+    first, second = torch.triu_indices(len(pair.z_train), len(pair.z_train), offset=1, device=pair.z_train.device)
+    both = (pair.group_train[first] >= 0) & (pair.group_train[second] >= 0)
+    distance = (pair.z_train[first, 0] - pair.z_train[second, 0]).abs()
+    known = torch.cat([torch.where(both, distance, torch.nan), distance.new_full((1,), torch.nan)])
+    return known.nanquantile(share).nan_to_num(0)

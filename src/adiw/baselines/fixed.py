@@ -1,0 +1,77 @@
+"""Fixed weights: known beforehand (an oracle) or estimated beforehand (two-step importance weighting)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from adiw.health import Summary
+from adiw.ledger import Ledger
+from adiw.observer import Criterion, Forward, Observer, follow
+from adiw.transforms import LossValue
+
+
+class Fixed(nn.Module):
+    """The loss is mean(w * loss) with weights that never change.
+
+    Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward``, ``val_batch`` and ``generator`` are not used.
+        weights: (num_train,), finite and not negative.
+
+    >>> model = nn.Linear(2, 3)
+    >>> clean = torch.tensor([1.0, 0.0, 1.0])
+    >>> reweight = Fixed(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=3, weights=1.5 * clean)
+    >>> loss = reweight(model(torch.randn(2, 2)), torch.tensor([0, 1]), torch.tensor([2, 1]))
+    >>> reweight.weights
+    tensor([1.5000, 0.0000, 1.5000])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        weights: Tensor,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.observer = Observer(model, criterion, forward, LossValue())
+        self.ledger = Ledger(num_train, "Fixed()")
+        weights = _check_weights(weights, num_train)
+        self.ledger.weights.copy_(weights)
+        follow(self, model)
+
+    @property
+    def weights(self) -> Tensor:
+        """The given weights, (num_train,)."""
+        return self.ledger.weights
+
+    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+        """mean(w * loss) of a batch: a scalar, ready for backward."""
+        losses = self.observer.losses(outputs, targets)
+        if not self.training:
+            return losses.mean()
+        index = self.ledger.enter(index, losses)
+        return self.ledger.weighted_mean(index, self.ledger.used.read(index), losses, outputs)
+
+    def summary(self) -> Summary:
+        """Health of the weights; see ``adiw.ADIW.summary``."""
+        return self.ledger.summary()
+
+
+def _check_weights(weights: Tensor, num_train: int) -> Tensor:
+    weights = torch.as_tensor(weights).detach()
+    if weights.shape != (num_train,):
+        raise ValueError(
+            f"weights must be one number per training sample, ({num_train},), got {tuple(weights.shape)}"
+        )
+    bad = ~(weights.isfinite() & (weights >= 0))
+    if bool(bad.any()):
+        at = int(bad.nonzero()[0])
+        raise ValueError(f"weights must be finite and not negative, but sample {at} has {float(weights[at])}")
+    return weights

@@ -1,0 +1,83 @@
+"""Learning to reweight (L2R): weights from how each sample's gradient agrees with the validation gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from adiw.baselines.virtual import Virtual
+from adiw.health import Summary
+from adiw.ledger import Ledger
+from adiw.limits import rescale_to_mean_one
+from adiw.observer import Criterion, Forward, follow
+from adiw.probe import Probe
+from adiw.randomness import Randomness
+
+
+class L2R(nn.Module):
+    """w_i = max(0, -d L_val(theta - alpha sum_j eps_j grad loss_j) / d eps_i) at eps = 0   (Ren et al. 2018).
+
+    The weights of a batch are then scaled to sum one, or stay zero. The derivative is
+    alpha <grad L_val(theta), grad loss_i(theta)>, and alpha cancels: one validation gradient and one forward-mode
+    pass over the training batch give the weights exactly, with no second-order graph. Operators without forward mode
+    fall back to double backward, with one warning.
+
+    The loss is sum(w * loss), zero where no sample agrees with the validation gradient. ``weights`` holds n * w, so
+    that the loss is mean(weights * loss) as for every other method. Both passes run in the mode that the model is in
+    (training mode while it trains) and leave its buffers untouched; see ``Virtual``.
+
+    Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
+
+    >>> model = nn.Linear(2, 3)
+    >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
+    >>> reweight = L2R(model, nn.CrossEntropyLoss(reduction="none"), val_set, num_train=100)
+    >>> x, y, index = torch.randn(4, 2), torch.tensor([0, 1, 2, 0]), torch.tensor([5, 17, 3, 99])
+    >>> reweight(model(x), y, index, inputs=x).backward()
+    >>> bool((reweight.weights >= 0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.virtual = Virtual(model, criterion, forward)
+        order = Randomness(generator).on_host()
+        self.probe = Probe(val_set, val_batch, None, order)
+        self.ledger = Ledger(num_train, "L2R()")
+        follow(self, model)
+
+    @property
+    def weights(self) -> Tensor:
+        """The last weight of every training sample, (num_train,), in the unit of mean(weights * loss)."""
+        return self.ledger.weights
+
+    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+        """sum(w * loss) of a batch: a scalar, ready for backward."""
+        observer = self.virtual.observer
+        losses = observer.losses(outputs, targets)
+        if not self.training:
+            return losses.mean()
+        batch = observer.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
+        index = self.ledger.enter(index, losses)
+        theta = self.virtual.theta()
+        direction = self.virtual.validation_gradient(theta, self.probe, outputs)
+        agreement = self.virtual.slopes(theta, batch, outputs, direction)
+        agreement = torch.where(losses.isfinite(), agreement, 0)
+        weights = rescale_to_mean_one(agreement.clamp_min(0), float("inf"))  # n times the w that sums to one
+        self.ledger.keep(index, weights, losses)
+        return self.ledger.weighted_mean(index, weights, losses, outputs)
+
+    def summary(self) -> Summary:
+        """Health of the weights; see ``adiw.ADIW.summary``."""
+        return self.ledger.summary(self.probe)

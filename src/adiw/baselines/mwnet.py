@@ -1,0 +1,156 @@
+"""Meta-Weight-Net (MW-Net): a small network that learns to turn a sample's loss into its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import Adam, Optimizer
+
+from adiw.baselines.virtual import Virtual
+from adiw.health import Summary
+from adiw.ledger import Ledger
+from adiw.observer import Criterion, Forward, follow
+from adiw.probe import Probe, map_tensors
+from adiw.randomness import Randomness
+
+HIDDEN = 100
+
+
+class MWNet(nn.Module):
+    """w_i = V(loss_i; psi), where psi lowers the validation loss after a virtual step (Shu et al. 2019).
+
+    V is Linear(1, 100)-ReLU-Linear(100, 1)-sigmoid on the detached loss of the training pass. In each step
+        theta_hat = theta - lr grad mean(V * loss)      a virtual step without momentum and decay,
+        psi descends L_val(theta_hat) by Adam           (learning rate 1e-3, weight decay 1e-4),
+        the loss is mean(V_new * loss)                  not normalised, so weights lie between 0 and 1.
+    The gradient of psi is exact without a second-order graph:
+        d L_val / d psi = -(lr / n) sum_i <grad L_val(theta_hat), grad loss_i(theta)> dV_i / d psi,
+    whose inner products are one forward-mode pass over the training batch. Operators without forward mode fall back
+    to double backward, with one warning. Passes run in the mode that the model is in and leave its buffers untouched;
+    see ``Virtual``. (With dropout the step and the inner products see different masks.)
+
+    Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
+        optimizer: that of the model; the virtual step takes the current learning rate of its first group.
+        learning_rate: a fixed one instead.
+
+    >>> model = nn.Linear(2, 3)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
+    >>> reweight = MWNet(model, nn.CrossEntropyLoss(reduction="none"), val_set, num_train=100, optimizer=optimizer)
+    >>> x, y, index = torch.randn(4, 2), torch.tensor([0, 1, 2, 0]), torch.tensor([5, 17, 3, 99])
+    >>> reweight(model(x), y, index, inputs=x).backward()
+    >>> bool((reweight.weights[index] < 1).all())
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        optimizer: Optimizer | None = None,
+        learning_rate: float | None = None,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        if (optimizer is None) == (learning_rate is None):
+            raise ValueError(
+                "MWNet takes a virtual step of the model: pass either optimizer=, whose current learning rate it "
+                "then follows, or learning_rate="
+            )
+        if learning_rate is not None and not 0 < learning_rate < float("inf"):
+            raise ValueError(f"learning_rate must be a positive number, got {learning_rate}")
+        self.optimizer, self.learning_rate = optimizer, learning_rate
+        self.virtual = Virtual(model, criterion, forward)
+        generator = Randomness(generator).on(torch.device("cpu"))
+        self.probe = Probe(val_set, val_batch, None, generator)
+        self.network = start_network(generator)
+        self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
+        self.ledger = Ledger(num_train, "MWNet()")
+        follow(self, model)
+
+    @property
+    def weights(self) -> Tensor:
+        """The last weight of every training sample, (num_train,), between 0 and 1; one for samples not seen yet."""
+        return self.ledger.weights
+
+    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+        """mean(V * loss) of a batch: a scalar, ready for backward."""
+        observer = self.virtual.observer
+        losses = observer.losses(outputs, targets)
+        if not self.training:
+            return losses.mean()
+        batch = observer.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
+        index = self.ledger.enter(index, losses)
+        values = torch.where(losses.isfinite(), losses, 0).detach()
+        self._learn(values, batch, outputs)
+        weights = self._evaluate(values).detach()
+        self.ledger.keep(index, weights, losses)
+        return self.ledger.weighted_mean(index, weights, losses, outputs)
+
+    def _learn(self, values: Tensor, batch: Any, outputs: Any) -> None:
+        """One step of Adam on psi, from the losses ``values`` (n,) and the batch that they belong to."""
+        rate = self._learning_rate()
+        theta = self.virtual.theta()
+        with torch.enable_grad():
+            weights = self._evaluate(values)
+        step, _ = self.virtual.gradient(theta, batch, outputs, weights.detach())
+        ahead = {name: value - rate * step[name] for name, value in theta.items()}
+        direction = self.virtual.validation_gradient(ahead, self.probe, outputs)
+        slopes = self.virtual.slopes(theta, batch, outputs, direction)
+        psi = list(self.network.parameters())
+        gradients = torch.autograd.grad(weights, psi, -rate / len(values) * slopes)
+        for parameter, gradient in zip(psi, gradients, strict=True):
+            parameter.grad = gradient
+        self.adam.step()
+        self.adam.zero_grad()
+
+    def _learning_rate(self) -> Any:
+        """A number, or a tensor where the optimizer keeps its learning rate in one."""
+        return self.learning_rate if self.optimizer is None else self.optimizer.param_groups[0]["lr"]
+
+    def _evaluate(self, values: Tensor) -> Tensor:
+        """V(loss), (n,), in full precision and in the dtype of the losses."""
+        with torch.autocast(values.device.type, enabled=False):
+            column = values[:, None].to(next(self.network.parameters()).dtype)
+            weights: Tensor = self.network(column)[:, 0]
+            return weights.to(values.dtype)
+
+    def summary(self) -> Summary:
+        """Health of the weights; see ``adiw.ADIW.summary``."""
+        return self.ledger.summary(self.probe, bound=1.0)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return {"adam": self.adam.state_dict()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self._load_adam(map_tensors(Tensor.clone, state["adam"]))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MWNet:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._load_adam(self.adam.state_dict())
+        return self
+
+    def _load_adam(self, state: dict[str, Any]) -> None:
+        """Take over Adam's state, on the device and in the dtype of the network."""
+        # On a GPU its step count must live there too: no host synchronisation.
+        on_gpu = next(self.network.parameters()).is_cuda
+        groups = [{**group, "capturable": on_gpu} for group in state["param_groups"]]
+        self.adam.load_state_dict({**state, "param_groups": groups})
+
+
+def start_network(generator: Generator) -> nn.Sequential:
+    """V before training: drawn uniformly in +-1 / sqrt(fan in), as PyTorch's linear layers start."""
+    layers = [nn.utils.skip_init(nn.Linear, 1, HIDDEN), nn.utils.skip_init(nn.Linear, HIDDEN, 1)]
+    for layer in layers:
+        bound = layer.in_features**-0.5
+        for parameter in layer.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+    return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.Sigmoid())

@@ -1,0 +1,76 @@
+"""Who solves DIW's quadratic program: the table of solvers, each (problem) -> weights (n,)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adiw.baselines import interior
+from adiw.divergences import MMDProblem
+
+Solver = Callable[[MMDProblem], Tensor]
+
+# osqp adapts its rho by the wall clock unless the interval is pinned, and then two runs differ.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "cvxopt": {},
+    "osqp": {"eps_abs": 1e-5, "eps_rel": 1e-5, "max_iter": 20_000, "adaptive_rho_interval": 50},
+}
+
+
+def on_cpu(name: str) -> Solver:
+    """The solver of that name in ``qpsolvers``; the problem goes to the CPU and the weights come back."""
+
+    def solve(problem: MMDProblem) -> Tensor:
+        weights = torch.from_numpy(_solve_with(name, problem)).to(problem.k)
+        return problem.project(weights)  # removes what the solver's tolerance left of the constraints
+
+    return solve
+
+
+SOLVERS: dict[str, Solver] = {"gpu": interior.solve, "cvxopt": on_cpu("cvxopt"), "osqp": on_cpu("osqp")}
+
+
+def resolve_solver(name: str) -> Solver:
+    """The solver of that name; an error if it is unknown or its package is missing.
+
+    >>> resolve_solver("mosek")
+    Traceback (most recent call last):
+    ValueError: unknown solver 'mosek': expected one of 'gpu', 'cvxopt', 'osqp'
+    """
+    if name not in SOLVERS:
+        raise ValueError(f"unknown solver {name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
+    if name in OPTIONS:
+        try:
+            import_module("qpsolvers")
+            import_module(name)
+        except ImportError as error:
+            raise ImportError(f'solver "{name}" needs a package that is missing: pip install "adiw[qp]"') from error
+    return SOLVERS[name]
+
+
+def _solve_with(name: str, problem: MMDProblem) -> np.ndarray:
+    """min 1/2 w'Kw - k'w  s.t.  0 <= w <= upper,  |mean(w) - 1| <= slack, by ``qpsolvers`` in float64: (n,)."""
+    import qpsolvers
+    from scipy.sparse import csc_matrix
+
+    K, k, used, slack = (x.double().cpu().numpy() for x in (problem.K, problem.k, problem.group >= 0, problem.slack))
+    if not used.any():
+        return np.ones_like(k)
+    mean = used[None] / used.sum()
+    above, below = np.vstack([mean, -mean]), np.concatenate([1 + slack, slack - 1])
+    P, G = (csc_matrix(K), csc_matrix(above)) if name == "osqp" else (K, above)
+    program = qpsolvers.Problem(P, -k, G, below, lb=np.zeros_like(k), ub=np.full_like(k, problem.upper))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the status is looked at below
+        solution = qpsolvers.solve_problem(program, solver=name, **OPTIONS[name])
+    if solution.x is None or not np.isfinite(solution.x).all():
+        raise RuntimeError(f'{name} found no solution for this batch ({len(k)} samples): try solver="gpu"')
+    if not solution.found:
+        warnings.warn(f"{name} stopped before it converged; its last iterate is used", stacklevel=2)
+    return np.asarray(solution.x, dtype=np.float64)

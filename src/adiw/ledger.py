@@ -1,0 +1,124 @@
+"""The books of a weighting method: each sample's last weight, the steps so far, and what went wrong in them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from adiw.estimation import Round
+from adiw.health import Summary, name_indices, summarise
+from adiw.losses import guard_gradient
+from adiw.probe import Probe
+from adiw.store import Store, check_index
+
+
+class Ledger(nn.Module):
+    """Weights by index, counters on the device, and the weighted mean that leaves broken samples out.
+
+    Args:
+        num_train: size of the training set.
+        settings: the method and its settings in words; a state made with others is refused.
+
+    >>> ledger = Ledger(3, "Uniform()")
+    >>> losses = torch.tensor([0.5, float("nan")])
+    >>> index = ledger.enter(torch.tensor([2, 0]), losses)
+    >>> ledger.keep(index, torch.tensor([4.0, 4.0]), losses)
+    >>> ledger.weights
+    tensor([1., 1., 4.])
+    >>> ledger.weighted_mean(index, torch.tensor([4.0, 4.0]), losses, None)
+    tensor(1.)
+    """
+
+    seen_steps: Tensor
+    seen_samples: Tensor
+    bad_indices: Tensor
+    nonfinite: Tensor
+
+    def __init__(self, num_train: int, settings: str) -> None:
+        super().__init__()
+        if num_train < 1:
+            raise ValueError(f"num_train must be at least 1, got {num_train}")
+        self.settings = settings
+        self.used = Store(num_train)
+        for counter in ("seen_steps", "seen_samples", "bad_indices"):
+            self.register_buffer(counter, torch.zeros((), dtype=torch.long))
+        self.register_buffer("nonfinite", torch.zeros(num_train + 1, dtype=torch.int32))
+
+    @property
+    def weights(self) -> Tensor:
+        """The last weight of every training sample, (num_train,); one for samples not seen yet."""
+        return self.used.values
+
+    def enter(self, index: Tensor, losses: Tensor) -> Tensor:
+        """Begin a step: it is counted, and the index (n,) comes back checked and on our device."""
+        if losses.device != self.seen_steps.device:
+            raise ValueError(
+                f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
+                f'call reweight.to("{losses.device}") once after moving the model'
+            )
+        index, bad = check_index(index, len(losses), len(self.used))
+        if bad is not None:
+            self.bad_indices.add_(bad)
+        self.seen_steps.add_(1)
+        self.seen_samples.add_(len(losses))
+        return index.to(losses.device, non_blocking=True)
+
+    def warming_up(self, steps: int | None) -> Tensor:
+        """Whether this step is among the first ``steps``, or for None in the first epoch: a boolean on the device."""
+        return self.seen_samples <= len(self.used) if steps is None else self.seen_steps <= steps
+
+    def keep(self, index: Tensor, weights: Tensor, losses: Tensor) -> None:
+        """Remember the weights (n,) of the samples whose loss is finite; the others keep theirs."""
+        self.used.write(index, weights, losses.isfinite())
+
+    def weighted_mean(self, index: Tensor, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
+        """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient, and are counted."""
+        finite = losses.isfinite()
+        self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
+        guard_gradient(outputs, finite)
+        return torch.where(finite, weights.to(losses.dtype) * losses, 0).mean()
+
+    def summary(self, probe: Probe | None = None, bound: float | None = None, last: Round | None = None) -> Summary:
+        """Health of the weights. Reads them from the device; warns of losses that were not finite."""
+        self._raise_bad_indices()
+        counts = {"training": self.nonfinite, "validation": None if probe is None else probe.nonfinite}
+        found = {kind: 0 if count is None else int(count.sum()) for kind, count in counts.items()}
+        for kind, count in counts.items():
+            if count is not None and found[kind]:
+                warnings.warn(
+                    f"{found[kind]} {kind} losses so far were not finite and were left out; {kind} samples: "
+                    f"{name_indices(count)}",
+                    stacklevel=3,
+                )
+        return Summary(
+            steps=int(self.seen_steps),
+            nonfinite_train=found["training"],
+            nonfinite_val=found["validation"],
+            **summarise(self.weights, bound, last),
+        )
+
+    def _raise_bad_indices(self) -> None:
+        count = int(self.bad_indices)
+        if count:
+            raise IndexError(
+                f"{count} indices since the start were not in the training set (0 to {len(self.used) - 1}): their "
+                "weights were not kept. Check that the index comes from adiw.Indexed around this training set"
+            )
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """See ``nn.Module``; raises if indices were bad. The state of the method that owns this goes through here."""
+        self._raise_bad_indices()
+        return super().state_dict(*args, **kwargs)
+
+    def get_extra_state(self) -> dict[str, str]:
+        return {"settings": self.settings}
+
+    def set_extra_state(self, state: dict[str, str]) -> None:
+        if state["settings"] != self.settings:
+            raise ValueError(
+                f"this state was made with {state['settings']}, but this is {self.settings}: "
+                "make the method with the same settings to go on from it"
+            )

@@ -1,0 +1,154 @@
+"""Imports go one way: every module under src/adiw against the arrows of the design."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "adiw"
+
+CORE = "core"
+BESIDE = ("baselines", "data", "shifts", "models")  # on the core, and not on each other
+# What each layer may import besides itself. A module directly under src/adiw is core, except the command.
+ALLOWED: dict[str, set[str]] = {
+    CORE: set(),
+    **{layer: {CORE} for layer in BESIDE},
+    "engine": {CORE, *BESIDE},
+    "experiments": {CORE, *BESIDE, "engine"},
+    "integrations": {CORE, *BESIDE, "engine"},
+    "reports": {"experiments"},
+    "cli": {CORE, *BESIDE, "engine", "experiments", "integrations", "reports"},
+}
+IN_CORE = {"divergences", "classic"}  # packages of the core; its other modules are files
+# Within the core: tensors in, tensors out. None of these may know of the store, the probe or ADIW.
+PURE = {"divergences", "projections", "kernels", "transforms", "groups", "pair", "limits", "losses"}
+# Beyond the standard library; what is not named here may import what its extra brings.
+LIBRARIES = {CORE: {"torch", "numpy"}, "classic": {"torch", "numpy", "sklearn", "scipy"}}
+
+
+def imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """(line, dotted name in parts) of everything a file imports, wherever in the file it does."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, tuple(alias.name.split("."))) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = (*above, *(node.module.split(".") if node.module else ()))
+            yield from ((node.lineno, (*base, alias.name)) for alias in node.names)
+
+
+def layer_of(part: str, root: Path) -> str | None:
+    """The layer of ``adiw.<part>``; None for what the design does not know."""
+    if part in IN_CORE:
+        return CORE
+    if part == "__main__":  # python -m adiw
+        return "cli"
+    if part in ALLOWED:
+        return part
+    return None if (root / part).is_dir() else CORE  # a file, or a name that adiw/__init__.py defines
+
+
+def violations(root: Path) -> list[str]:
+    """Every import below ``root`` that goes against the arrows, as "file:line: why"."""
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        own, layer = parts[0], layer_of(parts[0], root)
+        if layer is None:
+            found.append(f"{path}:1: the design has no layer {own!r}")
+            continue
+        for line, name in imports(path, ("adiw", *parts[:-1])):
+            why = _against(own, layer, name, root)
+            if why:
+                found.append(f"{path}:{line}: {why}")
+    return found
+
+
+def _against(own: str, layer: str, name: tuple[str, ...], root: Path) -> str | None:
+    if name[0] != "adiw":
+        known = LIBRARIES.get(own, LIBRARIES.get(layer))
+        if known is not None and name[0] not in known | sys.stdlib_module_names:
+            return f"{own} must not import {name[0]}"
+        return "reports read results and never import torch" if layer == "reports" and name[0] == "torch" else None
+    part = name[1] if len(name) > 1 else "__init__"
+    target = layer_of(part, root)
+    if target is None or (target != layer and target not in ALLOWED[layer]):
+        return f"{layer} must not import {'.'.join(name)}"
+    if own in PURE and target == CORE and part not in PURE:
+        return f"{own} is pure tensor functions and must not import {'.'.join(name)}"
+    return None
+
+
+def test_imports_go_one_way() -> None:
+    assert len(list(SOURCE.rglob("*.py"))) > 20
+    assert violations(SOURCE) == []
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in {"__init__.py": "from adiw.store import Store", "store.py": "import torch", **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"dynamic.py": "from adiw.store import Store\nfrom adiw.divergences.kl import KL", "divergences/kl.py": ""},
+        {"divergences/kl.py": "from adiw.kernels import gaussian", "kernels.py": "import numpy as np"},
+        {"classic/kmm.py": "from sklearn.base import BaseEstimator\nfrom adiw.divergences import MMD"},
+        {"data/digits.py": "import sklearn\nfrom adiw.data.errors import DataError\nfrom . import errors"},
+        {"baselines/uniform.py": "from adiw import ADIW\nimport adiw.store"},
+        {"engine/step.py": "from adiw.baselines import BASELINES\nfrom ..models import build"},
+        {"experiments/run.py": "from adiw.engine.step import train_step\nfrom adiw.data import load"},
+        {"integrations/lightning.py": "import lightning\nfrom adiw import ADIW"},
+        {"reports/table.py": "import matplotlib\nfrom adiw.experiments.results import read"},
+        {"__main__.py": "from adiw.cli import main", "cli.py": ""},
+        {"cli.py": "import typer\nfrom adiw.reports import page\nfrom adiw.engine import step"},
+    ],
+)
+def test_imports_that_follow_the_arrows(tmp_path: Path, files: dict[str, str]) -> None:
+    assert violations(tree(tmp_path, files)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("store.py", "import torch\nfrom adiw.engine import step", 2),
+        ("store.py", "from adiw import cli", 1),
+        ("store.py", "import adiw.data.digits", 1),
+        ("store.py", "def late():\n    from adiw.models import build", 2),
+        ("store.py", "from . import models", 1),
+        ("store.py", "import scipy", 1),
+        ("store.py", "try:\n    import sklearn\nexcept ImportError:\n    pass", 2),
+        ("__init__.py", "from adiw.baselines import BASELINES", 1),
+        ("divergences/kl.py", "from adiw.dynamic import ADIW", 1),
+        ("divergences/kl.py", "from ..store import Store", 1),
+        ("divergences/kl.py", "from ..data import load", 1),
+        ("kernels.py", "from adiw.probe import Probe", 1),
+        ("classic/kmm.py", "from adiw.baselines import DIW", 1),
+        ("classic/kmm.py", "import matplotlib", 1),
+        ("data/digits.py", "from adiw.shifts import SHIFTS", 1),
+        ("shifts/pair.py", "from adiw.data import load", 1),
+        ("models/mlp.py", "from ..engine import step", 1),
+        ("baselines/diw.py", "from adiw.engine.step import train_step", 1),
+        ("engine/step.py", "from adiw.experiments import run", 1),
+        ("engine/step.py", "from adiw.cli import main", 1),
+        ("experiments/run.py", "from adiw.reports import page", 1),
+        ("experiments/run.py", "from adiw.integrations import lightning", 1),
+        ("integrations/lightning.py", "from adiw.experiments import run", 1),
+        ("reports/page.py", "import torch", 1),
+        ("reports/page.py", "from torch import Tensor", 1),
+        ("reports/page.py", "from adiw.dynamic import ADIW", 1),
+        ("helpers/more.py", "", 1),
+    ],
+)
+def test_an_import_against_the_arrows_is_found(tmp_path: Path, file: str, text: str, line: int) -> None:
+    known = {f"{name}/__init__.py": "" for name in (*BESIDE, "engine", "experiments", "reports", "integrations")}
+    found = violations(tree(tmp_path, {**known, file: text}))
+    assert len(found) == 1
+    assert found[0].startswith(f"{tmp_path / file}:{line}: ")

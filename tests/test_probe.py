@@ -1,0 +1,266 @@
+"""The stream of validation batches: which samples, how often they are read, and where a resumed run goes on."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from adiw.probe import Probe, map_tensors
+from adiw.transforms import Observed
+
+
+class Numbers(Dataset[Any]):
+    """Sample i is (i, i % 3); counts how often each is read, and adds noise when asked to."""
+
+    def __init__(self, size: int, noise: float = 0.0) -> None:
+        self.size, self.noise, self.reads = size, noise, Counter[int]()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        self.reads[index] += 1
+        return torch.tensor([float(index)]) + (self.noise * torch.rand(1) if self.noise else 0), index % 3
+
+
+def probe(dataset: Any, batch: int, refresh: int | None = None, seed: int = 0, **settings: Any) -> Probe:
+    return Probe(dataset, batch, refresh, Generator().manual_seed(seed), **settings)
+
+
+def numbers(batch: Any) -> Observed:
+    """z of a sample is its own number, its group the label."""
+    return Observed(batch[0], batch[1])
+
+
+@pytest.mark.parametrize("refresh", [None, 2])
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_index_inputs_and_window_belong_together(cache_bytes: int, refresh: int | None) -> None:
+    stream = probe(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
+    for _ in range(9):
+        window = stream.read(numbers)
+        known = ~window.z[:, 0].isnan()
+        assert torch.equal(window.z[known, 0].long(), window.index[known])
+        assert torch.equal(window.group[known], window.index[known] % 3)
+        assert known[-(refresh or 5) :].all()
+
+
+def test_the_whole_set_goes_by_in_one_order_round_and_round() -> None:
+    stream = probe(Numbers(7), 3)
+    read = torch.cat([stream.next_batch()[0] for _ in range(7)])
+    assert read[:7].sort().values.tolist() == list(range(7))
+    assert read[:7].tolist() != list(range(7))
+    assert torch.equal(read[:7], read[7:14])
+    assert torch.equal(read[:7], read[14:])
+    other = probe(Numbers(7), 3, seed=1)
+    assert not torch.equal(other.order, stream.order)
+
+
+def test_inputs_that_fit_are_read_when_it_is_made_and_never_again() -> None:
+    dataset = Numbers(6)
+    stream = probe(dataset, 4)
+    made = Counter(dataset.reads)
+    assert max(made.values()) <= 3  # twice to see that they do not change, and the first for its size
+    for _ in range(10):
+        stream.next_batch()
+    assert dataset.reads == made
+
+
+def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
+    size = 7 * (torch.zeros(1).nbytes + 8)
+    large, small = Numbers(7), Numbers(7)
+    streamed, cached = probe(large, 3, cache_bytes=size - 1), probe(small, 3, cache_bytes=size)
+    assert streamed.cached is None
+    assert cached.cached is not None
+    for _ in range(8):
+        (i, (x, y)), (j, (u, v)) = streamed.next_batch(), cached.next_batch()
+        assert torch.equal(i, j)
+        assert torch.equal(x, u)
+        assert torch.equal(y, v)
+    assert sum(large.reads.values()) - sum(small.reads.values()) == 8 * 3 - 2 * 7
+
+
+def test_a_set_that_changes_is_not_cached() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        stream = probe(Numbers(4, noise=0.5), 4)
+        assert stream.cached is None
+        first, second = (stream.next_batch()[1][0] for _ in range(2))
+    assert torch.equal(first.long(), second.long())
+    assert not torch.equal(first, second)
+
+
+def test_making_a_probe_leaves_the_global_generator_alone_even_if_the_set_draws_from_it() -> None:
+    before = torch.get_rng_state()
+    probe(Numbers(4, noise=0.5), 4)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_reading_from_the_cache_leaves_the_global_generator_alone() -> None:
+    stream = probe(Numbers(7), 3)
+    before = torch.get_rng_state()
+    stream.read(numbers)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_reading_a_stream_leaves_the_global_generator_alone() -> None:
+    stream = probe(Numbers(7), 3, cache_bytes=0)
+    before = torch.get_rng_state()
+    stream.read(numbers)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_set_with_a_nan_is_cached_as_any_other() -> None:
+    assert probe(TensorDataset(torch.tensor([[0.0], [float("nan")]]), torch.zeros(2)), 2).cached is not None
+
+
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_a_set_smaller_than_the_batch_is_the_window(cache_bytes: int) -> None:
+    stream = probe(Numbers(3), 256, cache_bytes=cache_bytes)
+    for _ in range(3):
+        assert stream.read(numbers).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_set_of_one_sample() -> None:
+    stream = probe(Numbers(1), 4, 2)
+    for _ in range(3):
+        window = stream.read(numbers)
+        assert window.index.tolist() == [0]
+        assert window.z.tolist() == [[0.0]]
+
+
+def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> None:
+    stream = probe(Numbers(10), 6, 2)
+    rows: list[int] = []
+    clock = torch.zeros(1)
+
+    def observe(batch: Any) -> Observed:
+        rows.append(len(batch[0]))
+        return Observed(batch[0] + 100 * clock, batch[1])
+
+    for step in range(12):
+        clock.fill_(step)
+        window = stream.read(observe)
+        assert len(window.index.unique()) == 6  # distinct samples
+        seen = ~window.z[:, 0].isnan()
+        assert int(seen.sum()) == min(2 * (step + 1), 6)
+        read_at = (window.z[seen, 0] / 100).floor().long()
+        expected = torch.arange(step - int(seen.sum()) // 2 + 1, step + 1).repeat_interleave(2)
+        assert torch.equal(read_at, expected)  # the oldest first, each remembered from its own step
+    assert rows == [2] * 12
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 11])
+@pytest.mark.parametrize("refresh", [1, 3, 4, 5])
+def test_the_window_holds_distinct_samples_whatever_the_sizes(size: int, refresh: int) -> None:
+    stream = probe(Numbers(size), 5, refresh)
+    for _ in range(3 * size):
+        assert len(stream.read(numbers).index.unique()) == 5
+
+
+@pytest.mark.parametrize("refresh", [None, 2])
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_a_resumed_stream_goes_on_where_it_stood(cache_bytes: int, refresh: int | None) -> None:
+    first = probe(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
+    for _ in range(4):
+        first.read(numbers)
+    file = io.BytesIO()
+    torch.save(first.state_dict(), file)
+    file.seek(0)
+    second = probe(Numbers(7), 5, refresh, seed=9, cache_bytes=cache_bytes)
+    second.read(numbers)  # a stream that is already open elsewhere
+    second.load_state_dict(torch.load(file, weights_only=True))
+    for _ in range(6):
+        a, b = first.read(numbers), second.read(numbers)
+        assert torch.equal(a.index, b.index)
+        assert torch.equal(a.z, b.z)
+        assert torch.equal(a.group, b.group)
+
+
+def test_a_fresh_probe_takes_the_state_of_a_fresh_one() -> None:
+    first, second = probe(Numbers(7), 5, 2), probe(Numbers(7), 5, 2, seed=9)
+    second.read(numbers)
+    second.load_state_dict(first.state_dict())
+    assert second.z is None
+    assert torch.equal(first.read(numbers).index, second.read(numbers).index)
+
+
+def test_broken_samples_are_counted_by_their_number_each_time_they_are_read() -> None:
+    def observe(batch: Any) -> Observed:
+        z = torch.where(batch[0] == 2, float("inf"), batch[0])
+        return Observed(torch.where(batch[0] == 4, float("nan"), z), batch[1])
+
+    stream = probe(Numbers(6), 6, 3)
+    for _ in range(4):
+        stream.read(observe)
+    assert stream.nonfinite.tolist() == [0, 0, 2, 0, 2, 0]
+
+
+def test_double_changes_z_but_not_the_inputs() -> None:
+    stream = probe(Numbers(4), 4).double()
+    assert stream.next_batch()[1][0].dtype == torch.float32
+    stream.read(lambda batch: Observed(batch[0].double(), batch[1]))
+    assert stream.z is not None
+    assert stream.float().z.dtype == torch.float32  # type: ignore[union-attr]
+    assert stream.window_index.dtype == torch.int64
+
+
+def test_mappings_and_texts() -> None:
+    items = [{"x": torch.tensor([float(i)]), "y": i} for i in range(4)]
+    index, batch = probe(items, 3).next_batch()
+    assert batch["x"][:, 0].tolist() == index.tolist()
+    texts = [{"x": f"text {i}", "y": i} for i in range(4)]
+    stream = probe(texts, 3)
+    assert stream.cached is None  # no tensors to keep on a device
+    index, batch = stream.next_batch()
+    assert batch["x"] == [f"text {i}" for i in index.tolist()]
+
+
+def test_worker_processes_give_the_same_batches() -> None:
+    alone, helped = probe(Numbers(7), 3, cache_bytes=0), probe(Numbers(7), 3, cache_bytes=0, workers=1)
+    for _ in range(4):
+        assert torch.equal(alone.next_batch()[1][0], helped.next_batch()[1][0])
+
+
+class _Stream(IterableDataset[int]):
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(range(3))
+
+
+class _CountedStream(_Stream):
+    def __len__(self) -> int:
+        return 3
+
+
+def test_what_is_no_validation_set() -> None:
+    with pytest.raises(TypeError, match=r"got a DataLoader: pass loader\.dataset"):
+        probe(DataLoader(Numbers(4)), 2)
+    with pytest.raises(ValueError, match="val_set is empty"):
+        probe(Numbers(0), 2)
+    with pytest.raises(TypeError, match="val_set must have a length and items by number, got _Stream"):
+        probe(_Stream(), 2)
+
+
+def test_an_iterable_set_that_knows_its_length_is_still_none() -> None:
+    with pytest.raises(TypeError, match="items by number"):
+        probe(_CountedStream(), 2)
+
+
+@pytest.mark.parametrize(("batch", "refresh"), [(0, None), (-1, None), (4, 0), (4, -2)])
+def test_sizes_that_make_no_sense(batch: int, refresh: int | None) -> None:
+    with pytest.raises(ValueError, match="val_batch and val_refresh must be at least 1"):
+        probe(Numbers(4), batch, refresh)
+
+
+def test_map_tensors_keeps_named_tuples() -> None:
+    observed = Observed(torch.zeros(2), torch.ones(2))
+    mapped = map_tensors(lambda x: x + 1, [observed, None])
+    assert isinstance(mapped, list)
+    assert isinstance(mapped[0], Observed)
+    assert mapped[0].group.tolist() == [2.0, 2.0]
+    assert mapped[1] is None
