@@ -21,5 +21,12 @@ lint: setup
 
 check: lint test
 
+demo: setup
+	$(BIN)/adiw demo
+
+bench: setup
+	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/million.py
+
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

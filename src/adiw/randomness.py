@@ -17,7 +17,8 @@ class Randomness:
 
     def on(self, device: torch.device) -> Generator:
         """The generator for draws on ``device``."""
-        if self.generator.device != device:
+        here = self.generator.device
+        if here.type != device.type or (here.index or 0) != (device.index or 0):
             self.generator = Generator(device).manual_seed(self.seed)
         return self.generator
 

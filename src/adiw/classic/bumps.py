@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-
-from adiw.kernels import gaussian, squared_distances
+from scipy.spatial.distance import cdist, pdist
 
 Array = NDArray[np.float64]
 CHUNK = 10_000  # rows of a kernel matrix that exist at a time
@@ -20,8 +18,9 @@ def bumps(X: Array, centres: Array, width: float) -> Array:
     >>> bumps(np.array([[0.0]]), np.array([[0.0], [1.0]]), width=1.0).round(3)
     array([[1.   , 0.607]])
     """
-    psi: Array = gaussian(torch.from_numpy(X), torch.from_numpy(centres), width).numpy()
-    return psi
+    psi: Array = cdist(X, centres, "sqeuclidean")
+    psi *= -0.5 / width**2
+    return np.exp(psi, out=psi)
 
 
 def chunks(X: Array, size: int = CHUNK) -> Iterator[Array]:
@@ -53,10 +52,7 @@ def choose_centres(X_test: Array, count: int, random: np.random.RandomState) -> 
 def median_distance(X_train: Array, X_test: Array, random: np.random.RandomState, sample: int = 1000) -> float:
     """The median distance between points of both sets pooled (the median heuristic), from a sample of them."""
     pooled = np.concatenate([part[random.permutation(len(part))[:sample]] for part in (X_train, X_test)])
-    points = torch.from_numpy(pooled)
-    above = torch.triu_indices(len(points), len(points), offset=1)
-    distance = squared_distances(points, points)[above[0], above[1]].sqrt()
-    median = float(distance.median()) if len(distance) else 0.0
+    median = float(np.median(pdist(pooled)))
     return median if median > 0 else 1.0
 
 

@@ -98,7 +98,7 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
             break
         rows = phi * (np.sqrt(share) / density)[:, None]
         curvature = rows.T @ rows
-        step = non_negative_qp.solve(curvature, curvature @ theta - gradient) - theta
+        step = non_negative_qp.solve(curvature, curvature @ theta - gradient, start=theta) - theta
         length, slope = 1.0, gradient @ step
         enough = value(theta) + 1e-13 * max(1.0, abs(value(theta)))  # rounding must not shorten the last steps
         while value(theta + length * step) > enough + 1e-4 * length * slope and length > 1e-12:

@@ -49,53 +49,56 @@ class ULSIF(BumpModel):
         self.centres_ = choose_centres(test, self.centres, random)
         widths = widths_to_try(self.width, train, test, self.random_state)
         penalties = _penalties_to_try(self.penalty, pairs_exist=min(len(train), len(test)) > 1)
-        kept = random.permutation(len(train))[:PAIRS]
+        kept, searching = random.permutation(len(train))[:PAIRS], len(widths) * len(penalties) > 1
         best: tuple[float, float, float, Array] = (np.inf, 0.0, 0.0, np.zeros(0))
         for width in widths:
-            inverse = Inverse(sum_products(train, self.centres_, width) / len(train))
+            H = sum_products(train, self.centres_, width) / len(train)
             psi_test = bumps(test, self.centres_, width)
-            psi_train = bumps(train[kept], self.centres_, width) if len(widths) * len(penalties) > 1 else None
+            pairs = Pairs(H, bumps(train[kept], self.centres_, width), psi_test, len(train)) if searching else None
             for penalty in penalties:
-                score = 0.0 if psi_train is None else leave_one_out(inverse, psi_train, psi_test, penalty, len(train))
+                score = 0.0 if pairs is None else pairs.score(penalty)
                 if score < best[0]:
-                    coef = np.maximum(inverse.apply(psi_test.mean(0)[:, None], penalty)[:, 0], 0)
-                    best = (score, width, penalty, coef)
+                    coef = np.linalg.solve(H + penalty * np.eye(len(H)), psi_test.mean(0))
+                    best = (score, width, penalty, np.maximum(coef, 0))
         _, self.width_, self.penalty_, self.coef_ = best
         self.weights_ = self.predict(train)
         return self
 
 
-class Inverse:
-    """(H + penalty I)^-1 for many penalties from one eigendecomposition."""
+class Pairs:
+    """Leave-one-out scores of a width for many penalties: mean_i 1/2 w_i(x_i^train)^2 - w_i(x_i^test).
 
-    def __init__(self, H: Array) -> None:
-        self.value, self.vector = np.linalg.eigh(H)
+    w_i is fitted without x_i^train and x_i^test. The smaller of the two samples is gone through several times: a
+    score over few training points is noisy, and the search would end in a corner of the grid.
 
-    def apply(self, columns: Array, penalty: float) -> Array:
-        shrunk = (self.vector.T @ columns) / (np.maximum(self.value, 0) + penalty)[:, None]
-        product: Array = self.vector @ shrunk
-        return product
-
-
-def leave_one_out(inverse: Inverse, psi_train: Array, psi_test: Array, penalty: float, n: int) -> float:
-    """mean_i 1/2 w_i(x_i^train)^2 - w_i(x_i^test), where w_i is fitted without x_i^train and x_i^test.
-
-    The smaller of the two samples is gone through several times: with few test points a score over as few training
-    points is too noisy, and the search would end in a corner of the grid.
-
-    Without x = psi(x_i^train) and v = psi(x_i^test), with B = H + penalty (n-1)/n I and u = m h - v, the matrix
-    inversion lemma gives the coefficients of every w_i at once:
-
-        (n-1) / (n (m-1)) max(0, B^-1 u + B^-1 x (x'B^-1 u) / (n - x'B^-1 x)).
+    Args:
+        H: (b, b), the mean of psi psi' over all ``n`` training points.
+        psi_train: (k, b) of the training points that are left out in turn; psi_test: (m, b) of all test points.
     """
-    m, pairs = len(psi_test), max(len(psi_train), len(psi_test))
-    X, V = psi_train[np.arange(pairs) % len(psi_train)].T, psi_test[np.arange(pairs) % m].T
-    U = psi_test.sum(0)[:, None] - V
-    shrunk = penalty * (n - 1) / n
-    BX, BU = inverse.apply(X, shrunk), inverse.apply(U, shrunk)
-    correction = (X * BU).sum(0) / (n - (X * BX).sum(0))
-    coef = np.maximum((n - 1) / (n * (m - 1)) * (BU + BX * correction), 0)
-    return float(((X * coef).sum(0) ** 2 / 2 - (V * coef).sum(0)).mean())
+
+    def __init__(self, H: Array, psi_train: Array, psi_test: Array, n: int) -> None:
+        value, self.vector = np.linalg.eigh(H)
+        self.value, self.n, self.m = np.maximum(value, 0)[:, None], n, len(psi_test)
+        pairs = np.arange(max(len(psi_train), len(psi_test)))
+        self.X, self.V = psi_train[pairs % len(psi_train)].T, psi_test[pairs % len(psi_test)].T
+        U = psi_test.sum(0)[:, None] - self.V
+        self.X_turned, self.U_turned = self.vector.T @ self.X, self.vector.T @ U  # H is diagonal there
+
+    def score(self, penalty: float) -> float:
+        """The score of one penalty.
+
+        Without x = psi(x_i^train) and v = psi(x_i^test), with B = H + penalty (n-1)/n I and u = m h - v, the matrix
+        inversion lemma gives the coefficients of every w_i at once:
+
+            (n-1) / (n (m-1)) max(0, B^-1 u + B^-1 x (x'B^-1 u) / (n - x'B^-1 x)).
+        """
+        n, scale = self.n, (self.n - 1) / (self.n * (self.m - 1))
+        shrunk = self.value + penalty * (n - 1) / n
+        BX, BU = self.X_turned / shrunk, self.U_turned / shrunk
+        correction = np.einsum("bk,bk->k", self.X_turned, BU) / (n - np.einsum("bk,bk->k", self.X_turned, BX))
+        coef = np.maximum(self.vector @ (BU + BX * correction), 0)
+        at_train, at_test = (scale * np.einsum("bk,bk->k", points, coef) for points in (self.X, self.V))
+        return float(np.mean(at_train**2 / 2 - at_test))
 
 
 def _penalties_to_try(penalty: float | str, pairs_exist: bool) -> list[float]:
