@@ -1,0 +1,45 @@
+"""The commands put together."""
+
+from __future__ import annotations
+
+import typer
+
+from adiw.cli.console import BAD_INPUT, fail
+from adiw.cli.data import data_app
+from adiw.cli.demo import demo
+from adiw.cli.listing import list_names
+from adiw.cli.run import run
+
+app = typer.Typer(
+    help="Importance weights for every training sample, estimated while the model trains.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(run)
+app.command(name="list")(list_names)
+app.add_typer(data_app, name="data")
+
+
+def start() -> None:
+    """Run the command. What cannot be understood on the command line is an error in one line, as all others are."""
+    try:
+        code = app(prog_name="adiw", standalone_mode=False)
+    except Exception as error:
+        explain = getattr(error, "format_message", None)  # typer's usage errors have it, whoever brings its click
+        if explain is None:
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+            raise SystemExit(BAD_INPUT) from None
+        fail(f"{explain().rstrip('.')}; see {_command(error)} --help", BAD_INPUT)
+    raise SystemExit(code or 0)
+
+
+def _command(error: Exception) -> str:
+    """The command that a usage error is about, such as "adiw run"."""
+    context = getattr(error, "ctx", None)
+    return "adiw" if context is None else str(context.command_path)
+
+
+__all__ = ["app", "start"]

@@ -1,0 +1,137 @@
+"""``adiw run``: one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+from adiw.cli.console import StopRequest, one_line_errors, progress_bar
+from adiw.experiments.run import WORKERS
+from adiw.experiments.run import run as run_experiment
+from adiw.experiments.settings import Settings, SettingsError, resolve
+
+
+def run(
+    dataset: Annotated[str, typer.Option(help="Data set, see 'adiw list'.")] = "digits",
+    shift: Annotated[str | None, typer.Option(help="Simulated shift such as symmetric:0.4.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method, see 'adiw list'.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs to train.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results [default: runs/DATASET-METHOD-SEED].")
+    ] = None,
+    path: Annotated[str | None, typer.Option(help="File or folder, for csv and imagefolder.")] = None,
+    target: Annotated[str | None, typer.Option(help="Label column, for csv.")] = None,
+    trusted: Annotated[int | None, typer.Option(help="Number of trusted samples to draw.")] = None,
+    trusted_file: Annotated[str | None, typer.Option(help="File with the indices of the trusted samples.")] = None,
+    selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
+    model: Annotated[str | None, typer.Option(help="Network, or package.module:factory.")] = None,
+    transform: Annotated[str | None, typer.Option(help="loss or features, for ADIW.")] = None,
+    width: Annotated[str | None, typer.Option(help="Kernel width: a number, auto (ADIW) or quantile (DIW).")] = None,
+    step_size: Annotated[float | None, typer.Option(help="Step size of weight estimation.")] = None,
+    solver: Annotated[str | None, typer.Option(help="DIW's QP solver: gpu, cvxopt or osqp.")] = None,
+    exact: Annotated[bool | None, typer.Option(help="The paper's separate pass for z.")] = None,
+    val_batch: Annotated[int | None, typer.Option(help="Validation samples matched with a batch.")] = None,
+    val_refresh: Annotated[int | None, typer.Option(help="Of these, evaluated anew each step.")] = None,
+    mean_one: Annotated[bool | None, typer.Option(help="Hold the mean weight of a batch at one.")] = None,
+    cap: Annotated[float | None, typer.Option(help="Largest weight.")] = None,
+    min_ess: Annotated[float | None, typer.Option(help="Smallest effective sample size, a share.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd or adam.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum, for sgd.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.")] = None,
+    decay_every: Annotated[int | None, typer.Option(help="Epochs between decays of the learning rate.")] = None,
+    decay: Annotated[float | None, typer.Option(help="Factor of each decay.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Batch size.")] = None,
+    bf16: Annotated[bool | None, typer.Option(help="Forward pass in bfloat16, on a GPU.")] = None,
+    channels_last: Annotated[bool | None, typer.Option(help="Image layout with channels innermost.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda [default: cuda where there is one].")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")] = False,
+) -> None:
+    """Train one method on one data set under one shift, and write the results into a folder."""
+    given = {
+        key: value for key, value in locals().items() if key in Settings.__dataclass_fields__ and value is not None
+    }
+    with one_line_errors():
+        given["width"] = _width(given.pop("width", None))
+        settings = resolve({key: value for key, value in given.items() if value is not None})
+        folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
+        if workers < 0:
+            raise SettingsError(f"workers must be at least 0, got {workers}")
+        where = None if device is None else _device(device)
+        with (
+            progress_bar("epochs", quiet or as_json) as bar,
+            _tensorboard(folder, tensorboard) as write,
+            StopRequest() as stop,
+        ):
+            task = bar.add_task(settings.method, total=settings.epochs, note="")
+
+            def show(row: dict[str, Any]) -> None:
+                bar.update(task, completed=row["epoch"], note=f"accuracy {row['accuracy']:.2f}")
+                write(row)
+
+            result = run_experiment(settings, folder, data_root, where, resume, workers, show, stop)
+    if as_json:
+        print(json.dumps(result))
+    else:
+        print(
+            f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ", end=""
+        )
+        print(f"(mean of the last {min(10, result['epochs'])} of {result['epochs']} epochs, {result['judged_on']})")
+        print(f"files are in {folder}")
+
+
+def _width(text: str | None) -> float | str | None:
+    if text is None or text in ("auto", "quantile"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"width must be a number, auto or quantile, got {text!r}") from None
+
+
+def _device(text: str) -> torch.device:
+    name, _, number = text.partition(":")
+    if name not in ("cpu", "cuda") or (":" in text and not number.isdigit()):
+        raise ValueError(f"unknown device {text!r}: expected cpu, cuda, or cuda:1 for the second GPU")
+    if name == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {text}: PyTorch finds {torch.cuda.device_count()} GPUs; use --device cpu")
+    return torch.device(name if name == "cpu" else text)
+
+
+@contextmanager
+def _tensorboard(folder: Path, wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that writes a row for TensorBoard. Its file begins with the first row: a refused run leaves none."""
+    if not wanted:
+        yield lambda row: None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError('--tensorboard needs pip install "adiw[tensorboard]"') from error
+    writers: list[Any] = []
+
+    def write(row: dict[str, Any]) -> None:
+        if not writers:
+            writers.append(SummaryWriter(str(folder / "tensorboard")))
+        for key in row.keys() - {"epoch"}:
+            writers[0].add_scalar(key, row[key], row["epoch"])
+
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()

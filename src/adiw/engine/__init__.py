@@ -1,0 +1,1 @@
+"""The training loop: batches, one step for every method, evaluation, checkpoints."""

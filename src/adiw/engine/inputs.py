@@ -1,0 +1,58 @@
+"""From stored samples to what a network takes: scaling as its first layer, augmentation on the device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import pad
+
+
+class Scaled(nn.Module):
+    """A network that takes samples as they are stored: bytes become (x / 255 - mean) / std, floats stay.
+
+    Args:
+        network: takes float images (n, c, h, w) or vectors (n, d).
+        mean, std: per channel; empty for no scaling beyond / 255.
+        channels_last: lay images out with the channel innermost, which GPUs prefer in half precision.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        mean: tuple[float, ...] = (),
+        std: tuple[float, ...] = (),
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__()
+        self.network, self.channels_last = network, channels_last
+        self.register_buffer("mean", torch.tensor(mean or (0.0,)).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std or (1.0,)).view(-1, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.uint8:
+            x = (x.float() / 255 - self.mean) / self.std
+        if self.channels_last and x.ndim == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+        out: Tensor = self.network(x)
+        return out
+
+
+def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
+    """Each image (n, c, h, w) shifted by up to ``padding`` pixels and mirrored half of the time, on its device.
+
+    >>> crop_and_flip(torch.ones(2, 3, 8, 8), Generator().manual_seed(0)).shape
+    torch.Size([2, 3, 8, 8])
+    """
+    n, _, height, width = x.shape
+    top, left = torch.randint(2 * padding + 1, (2, n, 1), generator=generator, device=x.device)
+    mirrored = torch.rand(n, 1, generator=generator, device=x.device) < 0.5
+    rows = top + torch.arange(height, device=x.device)
+    columns = torch.arange(width, device=x.device)
+    columns = left + torch.where(mirrored, columns.flip(0), columns)
+    padded = pad(x, (padding,) * 4)
+    sample = torch.arange(n, device=x.device)[:, None, None]
+    picked = padded.permute(0, 2, 3, 1)[sample, rows[:, :, None], columns[:, None, :]]
+    return picked.permute(0, 3, 1, 2)

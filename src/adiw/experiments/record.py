@@ -1,0 +1,124 @@
+"""What is kept of a run: its files, and the facts that let somebody else judge its figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import adiw
+from adiw.engine.checkpoint import CheckpointError, write_atomically
+
+LAST = 10  # epochs that the reported accuracy is the mean of
+Row = dict[str, Any]
+
+
+class Folder:
+    """The folder of one run. Every file is replaced as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self) -> None:
+        """Make the folder and see that it can be written to, before anything slow."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            probe = self.path / ".writable"
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            reason = error.strerror or "unknown reason"
+            text = f"cannot write to the folder {self.path} ({reason}): choose another"
+            raise type(error)(error.errno, text) from error
+
+    def read_json(self, name: str) -> Any:
+        """The file's content, or None where there is none."""
+        file = self.path / name
+        if not file.exists():
+            return None
+        try:
+            return json.loads(file.read_text())
+        except ValueError as error:
+            raise CheckpointError(f"{file} is damaged ({error}): delete the folder and start anew") from error
+
+    def write_json(self, name: str, content: Any) -> None:
+        write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
+
+    def write_rows(self, name: str, rows: list[Row]) -> None:
+        """A line of JSON for each row."""
+        write_atomically(self.path / name, "".join(_line(row) for row in rows).encode())
+
+    def append_row(self, name: str, row: Row) -> None:
+        with (self.path / name).open("a") as file:
+            file.write(_line(row))
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def write_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        np.save(self.path / (name + ".part.npy"), array, allow_pickle=False)
+        os.replace(self.path / (name + ".part.npy"), self.path / name)
+
+
+def _line(row: Row) -> str:
+    """A row as a line of JSON, which knows no nan and no infinity: they become null.
+
+    >>> _line({"epoch": 1, "loss": math.nan})
+    '{"epoch": 1, "loss": null}\\n'
+    """
+    plain = {
+        key: value if not isinstance(value, float) or math.isfinite(value) else None for key, value in row.items()
+    }
+    return json.dumps(plain, allow_nan=False) + "\n"
+
+
+def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
+    """Accuracy over the last ten epochs, and seconds for an epoch with the first left out.
+
+    >>> summarise([{"accuracy": 50.0, "top5": 90.0}, {"accuracy": 70.0, "top5": 100.0}], [{"train_seconds": 1.0}])
+    {'accuracy': 60.0, 'accuracy_std': 10.0, 'top5': 95.0, 'epochs': 2, 'seconds_per_epoch': 1.0}
+    """
+    last = [row["accuracy"] for row in metrics[-LAST:]]
+    seconds = [row["train_seconds"] for row in timing]
+    return {
+        "accuracy": statistics.fmean(last) if last else math.nan,
+        "accuracy_std": statistics.pstdev(last) if last else math.nan,
+        "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else math.nan,
+        "epochs": len(metrics),
+        "seconds_per_epoch": statistics.fmean(seconds[1:] or seconds) if seconds else math.nan,
+    }
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Versions, hardware and commit that a figure was made with."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "versions": {
+            "adiw": adiw.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": {"device": gpu or platform.processor() or platform.machine(), "cpus": os.cpu_count()},
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the source tree that this package is imported from, when it is one."""
+    tree = Path(__file__).parents[3]
+    if not (tree / ".git").exists():  # installed; a repository further up is somebody else's
+        return None
+    try:
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+        return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,147 @@
+"""The settings of one run: a frozen dataclass, with each data set's defaults from the paper's appendix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from adiw.baselines.quadratic import SOLVERS
+from adiw.data import DATASETS
+
+
+class SettingsError(ValueError):
+    """A setting that does not exist or cannot be."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
+    """The error for a name that is not in a table: it lists the real ones, the nearest first.
+
+    >>> print(unknown("optimizer", "adm", ["sgd", "adam"]))
+    unknown optimizer 'adm': expected one of adam, sgd
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=len(names), cutoff=0)
+    return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides a run's numbers. ``None`` means: what the method or the data set chooses.
+
+    Attributes:
+        dataset, path, target: which data; folder or file and label column for imagefolder and csv.
+        shift: e.g. "symmetric:0.4", see ``adiw.shifts``.
+        trusted: how many trusted samples to draw; trusted_file: or a file of their indices.
+        selection: hold out this many training samples, true labels, and evaluate on them instead of the test set:
+            for choosing settings.
+        method: a name in ``adiw.experiments.methods.METHODS``.
+        transform: "loss" or "features", for the ADIW methods.
+        width, step_size: of the divergence; width may be "auto" (ADIW) or "quantile" (DIW).
+        solver: of DIW's quadratic program: "gpu", "cvxopt" or "osqp".
+        exact: z from the paper's separate evaluation-mode pass.
+        val_batch, val_refresh: validation samples matched with a batch, and evaluated anew in each step.
+        mean_one, cap, min_ess: limits on the weights.
+        model: a name in ``adiw.models.MODELS`` or "package.module:factory".
+        optimizer, lr, momentum, weight_decay: "sgd" or "adam".
+        decay_every, decay: multiply the learning rate by ``decay`` after every ``decay_every`` epochs.
+        epochs, batch, seed: the length, the batch size, and the seed of everything random.
+        bf16, channels_last: precision (on a GPU) and layout of the network, not of the losses and weights.
+    """
+
+    dataset: str = "digits"
+    path: str | None = None
+    target: str | None = None
+    shift: str = "symmetric:0.4"
+    trusted: int | None = None
+    trusted_file: str | None = None
+    selection: int = 0
+    method: str = "adiw-kl"
+    transform: str = "loss"
+    width: float | str | None = None
+    solver: str = "gpu"
+    step_size: float | None = None
+    exact: bool = False
+    val_batch: int = 256
+    val_refresh: int | None = None
+    mean_one: bool = False
+    cap: float | None = None
+    min_ess: float = 0.0
+    model: str = "mlp"
+    optimizer: str = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    decay_every: int = 100
+    decay: float = 0.1
+    epochs: int = 60
+    batch: int = 256
+    seed: int = 0
+    bf16: bool = False
+    channels_last: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 1), ("batch", 1), ("val_batch", 1), ("decay_every", 1), ("selection", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name in ("lr", "decay"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise SettingsError(f"{name} must be a positive number, got {getattr(self, name)}")
+        for name in ("momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise SettingsError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**32:
+            raise SettingsError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
+        tables = (("optimizer", ("sgd", "adam")), ("transform", ("loss", "features")), ("solver", tuple(SOLVERS)))
+        for name, known in tables:
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+
+    def learning_rate(self, epoch: int) -> float:
+        """The rate of an epoch, counted from 0."""
+        return self.lr * self.decay ** (epoch // self.decay_every)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# The paper's appendix (Supplementary Experimental Setups); digits, imagefolder and csv are ours.
+_ADAM = {
+    "optimizer": "adam",
+    "lr": 5e-4,
+    "epochs": 400,
+    "model": "resnet18-cifar",
+    "bf16": True,
+    "channels_last": True,
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "digits": {"trusted": 100, "momentum": 0.9, "batch": 128},
+    "fashion-mnist": {"model": "lenet5", "epochs": 400, "weight_decay": 1e-7},
+    "cifar10": {**_ADAM, "weight_decay": 1e-4},
+    "cifar100": {**_ADAM, "weight_decay": 5e-4},
+    "imagefolder": {**_ADAM, "model": "resnet18", "lr": 2e-4, "epochs": 300, "weight_decay": 1e-5},
+    "csv": {"optimizer": "adam", "lr": 1e-3, "batch": 128, "trusted": 100},
+}
+
+
+def resolve(given: Mapping[str, Any]) -> Settings:
+    """Settings from what was given, the data set's defaults filling the rest; unknown keys are errors.
+
+    >>> resolve({"dataset": "cifar10"}).weight_decay
+    0.0001
+    >>> resolve({"epoch": 3})
+    Traceback (most recent call last):
+    adiw.experiments.settings.SettingsError: unknown setting 'epoch': did you mean 'epochs'?
+    """
+    known = [field.name for field in fields(Settings)]
+    for key in given:
+        if key not in known:
+            near = get_close_matches(key, known, n=1, cutoff=0)
+            raise SettingsError(f"unknown setting {key!r}: did you mean {near[0]!r}?")
+    dataset = given.get("dataset", "digits")
+    if dataset not in DATASETS:
+        raise unknown("dataset", str(dataset), DATASETS)
+    if given.get("trusted") is not None and given.get("trusted_file") is not None:
+        raise SettingsError("trusted draws samples and trusted_file names them: give one of the two")
+    return Settings(**{**DEFAULTS[dataset], **given})

@@ -1,0 +1,77 @@
+"""The data of a run: shifted training samples, trusted samples, and the samples that judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor
+
+from adiw.data import Data, ImageFiles, Samples, load
+from adiw.experiments.settings import Settings, SettingsError
+from adiw.shifts import Shifted, check_trusted, parse, read_indices
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method trains on and what it is judged by."""
+
+    data: Data
+    train: Samples | ImageFiles  # the shifted training set, labels as training sees them
+    trusted: Samples | ImageFiles  # its trusted samples
+    judged_on: Samples | ImageFiles  # the test set, or the selection split
+    shifted: Shifted
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether the shift was simulated with flipped labels, so that intact and mislabelled can be told apart."""
+        return bool(self.shifted.flipped.any())
+
+
+def prepare(settings: Settings, root: Path | None = None) -> Task:
+    """Load the data set, hold out the selection split if asked for, and shift what remains."""
+    data = load(settings.dataset, root, path=_path(settings), target=settings.target)
+    random = Generator().manual_seed(settings.seed)
+    train, judged_on = data.train, data.test
+    if settings.selection:
+        train, judged_on = _hold_out(train, settings.selection, random)
+    x = train.x if isinstance(train, Samples) else None
+    drawn = settings.trusted if settings.trusted_file is None else 0
+    shifted = parse(settings.shift).apply(x, train.y, data.num_classes, drawn, random)
+    if settings.trusted_file is not None:
+        shifted = _use_trusted_file(shifted, settings)
+    check_trusted(shifted.trusted, shifted.y, data.num_classes)
+    seen = train.subset(shifted.keep, shifted.y)
+    trusted = as_they_are(train.subset(shifted.keep[shifted.trusted], shifted.y[shifted.trusted]))
+    return Task(data, seen, trusted, judged_on, shifted)
+
+
+def as_they_are(samples: Samples | ImageFiles) -> Samples | ImageFiles:
+    """The samples without augmentation, to look at and not to train on."""
+    return replace(samples, train=False) if isinstance(samples, ImageFiles) else samples
+
+
+def _path(settings: Settings) -> Path | None:
+    return None if settings.path is None else Path(settings.path)
+
+
+def _hold_out(
+    train: Samples | ImageFiles, count: int, random: Generator
+) -> tuple[Samples | ImageFiles, Samples | ImageFiles]:
+    """(the rest, ``count`` samples drawn at random with their true labels)."""
+    if count >= len(train):
+        raise SettingsError(f"selection holds out {count} of {len(train)} training samples: none would be left")
+    order = torch.randperm(len(train), generator=random)
+    out, rest = order[:count].sort().values, order[count:].sort().values
+    return train.subset(rest, train.y[rest]), as_they_are(train.subset(out, train.y[out]))
+
+
+def _use_trusted_file(shifted: Shifted, settings: Settings) -> Shifted:
+    if settings.shift != "none" or settings.selection:
+        raise SettingsError(
+            "trusted_file names samples of the training set as it is: set shift to none and hold out no selection"
+        )
+    assert settings.trusted_file is not None
+    trusted: Tensor = read_indices(settings.trusted_file).sort().values
+    return replace(shifted, trusted=trusted)

@@ -1,0 +1,71 @@
+"""Features for the classic two-step pipeline: a network is trained first, then looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize, one_hot
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from adiw.data import ImageFiles, Samples
+from adiw.engine.feed import Feed
+from adiw.engine.loop import in_batches, train_epoch
+from adiw.experiments.settings import Settings, SettingsError
+from adiw.experiments.task import Task, as_they_are
+from adiw.experiments.watch import DeadRunError
+
+PRETRAIN = 10  # epochs without weights: enough to have features, too few to memorise wrong labels
+
+
+def features(
+    settings: Settings,
+    task: Task,
+    build_model: Callable[[Settings, Task], nn.Module],
+    build_optimizer: Callable[[Settings, nn.Module], Optimizer],
+    feed: Callable[[Samples | ImageFiles], Feed],
+    device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to length one, beside the label.
+
+    The shift is in (x, y), so the label belongs to what is matched.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = build_model(settings, task).to(device)
+    criterion = nn.CrossEntropyLoss()
+    optimizer, batches = build_optimizer(settings, model), feed(task.train)
+    for epoch in range(min(PRETRAIN, settings.epochs)):
+        train_epoch(model, lambda out, y, index, inputs: criterion(out, y), optimizer, batches.epoch(epoch))
+    classes = task.data.num_classes
+    return _observe(model, task.train, classes, device), _observe(model, task.trusted, classes, device)
+
+
+@torch.no_grad()
+def _observe(model: nn.Module, samples: Samples | ImageFiles, classes: int, device: torch.device) -> Tensor:
+    layer = getattr(model.network, "feature_layer", None)
+    if not isinstance(layer, str):
+        raise SettingsError("two-step methods need a network that names its hidden layer in feature_layer")
+    seen: list[Tensor] = []
+    module = model.get_submodule(f"network.{layer}")
+    hook = module.register_forward_hook(lambda _module, _inputs, output: seen.append(output.flatten(1).cpu()))
+    model.eval()
+    loader: Any = (
+        in_batches(samples.x.to(device), samples.y)
+        if isinstance(samples, Samples)
+        else DataLoader(as_they_are(samples), batch_size=256)
+    )
+    labels = []
+    for x, y in loader:
+        model(x.to(device))
+        labels.append(y)
+    hook.remove()
+    hidden = normalize(torch.cat(seen).double(), dim=1)
+    if not bool(hidden.isfinite().all()):
+        raise DeadRunError(
+            "the network that was trained for its features gives numbers that are not finite; lower the learning rate"
+        )
+    return torch.cat([hidden, one_hot(torch.cat(labels), classes).double()], dim=1)

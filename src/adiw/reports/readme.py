@@ -1,0 +1,47 @@
+"""Tables of a Markdown page, drawn from the records of runs: ``python -m adiw.reports.readme README.md``.
+
+A table stands between ``<!-- table: results/digits/summary.json -->`` and ``<!-- end of table -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+_TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def draw(text: str, root: Path) -> str:
+    """The page with every table drawn anew from its record, which is looked for below ``root``."""
+    return _TABLE.sub(lambda m: m[1] + table(json.loads((root / m[2]).read_text())) + m[3], text)
+
+
+def table(summary: dict[str, Any]) -> str:
+    """A summary's rows as a Markdown table; runs that did not finish are said.
+
+    >>> row = {"method": "uniform", "mean": 73.694, "std": 1.5, "seconds_per_epoch": 0.02, "note": ""}
+    >>> print(table({"rows": [row]}))
+    | method | accuracy % (std) | s / epoch |
+    | --- | ---: | ---: |
+    | uniform | 73.69 (1.50) | 0.020 |
+    <BLANKLINE>
+    """
+    lines = ["| method | accuracy % (std) | s / epoch |", "| --- | ---: | ---: |"]
+    for row in summary["rows"]:
+        note = f" {row['note']}" if row["note"] else ""
+        figure = f"{row['mean']:.2f} ({row['std']:.2f})"
+        lines.append(f"| {row['method']} | {figure}{note} | {row['seconds_per_epoch']:.3f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(draw(page.read_text(), page.parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""``adiw data get``: the official files or one line that says what to do."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adiw.data import fashion_mnist, fetch
+from tests.cli.conftest import Command
+from tests.data.conftest import Web, web  # noqa: F401 - a fixture
+from tests.data.files import write_fashion
+
+
+def test_a_data_set_that_nobody_publishes(adiw: Command) -> None:
+    said = adiw("data", "get", "fashion")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("adiw: unknown data set 'fashion': expected one of fashion-mnist, cifar10")
+    assert said.err.count("\n") == 1
+
+
+def test_without_a_network_one_line_says_what_to_do(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody_listens = replace(fetch.SOURCES["fashion-mnist"], address="http://127.0.0.1:1/")
+    monkeypatch.setitem(fetch.SOURCES, "fashion-mnist", nobody_listens)
+    said = adiw("data", "get", "fashion-mnist", "--root", "data")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("adiw: could not download http://127.0.0.1:1/train-images-idx3-ubyte.gz (")
+    assert "by hand, then run `adiw data get fashion-mnist` again" in said.err
+
+
+@pytest.mark.parametrize("where", ["option", "variable"])
+def test_the_files_arrive_where_asked(
+    adiw: Command,
+    web: Web,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    files = {file.name: file.read_bytes() for file in write_fashion(Path("published")).iterdir()}
+    web.files = {f"/{name}": content for name, content in files.items()}
+    digests = {
+        name.removesuffix(".gz"): "sha256:" + hashlib.sha256(gzip.decompress(content)).hexdigest()
+        for name, content in files.items()
+    }
+    monkeypatch.setattr(fashion_mnist, "DIGESTS", digests)
+    source = replace(
+        fetch.SOURCES["fashion-mnist"],
+        address=web.address,
+        files={f"{name}.gz": digest for name, digest in digests.items()},
+    )
+    monkeypatch.setitem(fetch.SOURCES, "fashion-mnist", source)
+    if where == "variable":
+        monkeypatch.setenv("ADIW_DATA", "mine")
+    said = adiw("data", "get", "fashion-mnist", *(["--root", "mine"] if where == "option" else []))
+    assert (said.code, said.out, said.err) == (0, "fashion-mnist is in mine/fashion-mnist\n", "")
+    assert {file.name: file.read_bytes() for file in Path("mine/fashion-mnist").iterdir()} == files

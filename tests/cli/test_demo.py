@@ -1,0 +1,136 @@
+"""``adiw demo``: all methods, a table and a page; what is missing or dead is shown as such."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from adiw.cli import demo as demo_module
+from adiw.experiments.run import run
+from adiw.experiments.settings import resolve
+from adiw.experiments.watch import DeadRunError
+from tests.cli.conftest import Command
+
+METHODS = demo_module.SHOWN
+Job = tuple[str, int, int, Path]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+
+
+def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
+    assert len(METHODS) == 11
+    assert sorted(METHODS) == sorted(demo_module.ORDER)
+    command = [sys.executable, "-m", "adiw", "demo", "--seeds", "1", "--epochs", "2", "--out", "d"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=True, cwd=tmp_path, env=environment()
+    )
+    assert done.stderr == ""
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("│")]
+    assert [line[1] for line in lines] == METHODS
+    assert all(float(line[3]) > 5 for line in lines)
+    assert "1 seed" in done.stdout
+    page = (tmp_path / "d" / "index.html").read_text()
+    assert all(f'data-name="{method}"' in page for method in METHODS)
+    assert f"The page with curves and weights: {Path('d') / 'index.html'}" in done.stdout
+    assert {file.name for file in (tmp_path / "d").iterdir() if file.is_dir()} == {f"{m}-0" for m in METHODS}
+
+
+def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(jobs: list[Job]) -> Iterator[str]:
+        for method, seed, epochs, folder in jobs:
+            settings = resolve({"method": method, "seed": seed, "epochs": epochs, "lr": 1e6 if seed else 0.1})
+            if method in ("uniform", "oracle"):
+                try:
+                    run(settings, folder, device=torch.device("cpu"))
+                except DeadRunError:
+                    assert seed == 1
+                yield method
+
+    monkeypatch.setattr(demo_module, "_run_all", few)
+    monkeypatch.setenv("COLUMNS", "120")
+    said = adiw("demo", "--seeds", 2, "--epochs", 1, "--out", "d")
+    assert (said.code, said.err) == (0, "")
+    table = {line.split()[1]: line for line in said.out.splitlines() if line.startswith("│")}
+    assert list(table) == METHODS
+    assert "1 dead" in table["uniform"]
+    assert "1 dead" in table["oracle"]
+    assert "2 unfinished" in table["diw"]
+    page = Path("d/index.html").read_text()
+    assert "uniform: 1 dead" in page
+    assert "<td>diw</td><td>-</td><td>0</td><td>-</td><td>2 unfinished</td>" in page
+
+
+def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), device=torch.device("cpu"))
+    Path("d/uniform-0/kept").mkdir()
+    monkeypatch.setattr(demo_module, "_run_all", lambda jobs: iter(()))
+    said = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
+    assert said.code == 0
+    assert said.out.count("1 unfinished") == 11
+    assert [file.name for file in Path("d/uniform-0").iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", 0], "seeds must be at least 1, got 0"),
+        (["--epochs", 0], "epochs must be at least 1, got 0"),
+        (["--out", "file/d"], "cannot write to the folder file/d (Not a directory): choose another"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(adiw: Command, arguments: list[object], message: str) -> None:
+    Path("file").write_text("")
+    said = adiw("demo", *arguments)
+    assert (said.code, said.out, said.err) == (2, "", f"adiw: {message}\n")
+
+
+def children(process: int) -> list[int]:
+    """Processes started by this one, from /proc."""
+    found = Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in found.read_text().split()] if found.exists() else []
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the processes")
+def test_ctrl_c_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "adiw", "demo", "--out", "d"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        start_new_session=True,
+    ) as demo:
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "d").glob("*/config.json")):  # the first run has begun
+            assert time.monotonic() < deadline
+            assert demo.poll() is None, demo.communicate()
+            time.sleep(0.05)
+        started = children(demo.pid)
+        os.killpg(demo.pid, signal.SIGINT)
+        out, err = demo.communicate(timeout=30)
+    assert (demo.returncode, out, err) == (130, "", "adiw: stopped\n")
+    assert len(started) >= 1
+    while any(map(alive, started)):
+        assert time.monotonic() < deadline + 10
+        time.sleep(0.05)

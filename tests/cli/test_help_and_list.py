@@ -1,0 +1,105 @@
+"""Finding one's way: help, lists, and mistakes on the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from adiw.cli import main
+from adiw.data import DATASETS
+from adiw.divergences import DIVERGENCES
+from adiw.experiments.methods import METHODS
+from adiw.models import MODELS
+from adiw.shifts import SHIFTS
+from tests.cli.conftest import Command
+
+
+def test_python_m_adiw_is_the_command() -> None:
+    command = [sys.executable, "-m", "adiw", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "Usage: adiw " in done.stdout
+    assert done.stderr == ""
+
+
+def test_help_names_all_commands(adiw: Command) -> None:
+    said = adiw("--help")
+    assert (said.code, said.err) == (0, "")
+    for command in ("demo", "run", "list", "data"):
+        assert f" {command} " in said.out
+
+
+@pytest.mark.parametrize("command", [["demo"], ["run"], ["list"], ["data"], ["data", "get"]])
+def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
+    said = adiw(*command, "--help")
+    assert said.code == 0
+    assert f"Usage: adiw {' '.join(command)} " in said.out
+
+
+@pytest.mark.parametrize("command", [[], ["data"]])
+def test_without_arguments_the_help_is_shown(adiw: Command, command: list[str]) -> None:
+    said = adiw(*command)
+    assert (said.code, said.err) == (2, "")
+    assert "Usage: adiw" in said.out
+
+
+def test_the_list_has_every_name(adiw: Command) -> None:
+    said = adiw("list")
+    assert (said.code, said.err) == (0, "")
+    words = set(said.out.split())
+    assert {*METHODS, *DATASETS, *SHIFTS, *MODELS, *DIVERGENCES} <= words
+
+
+def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
+    said = adiw("list", "--json")
+    assert said.out.count("\n") == 1
+    assert json.loads(said.out) == {
+        "methods": list(METHODS),
+        "datasets": list(DATASETS),
+        "shifts": list(SHIFTS),
+        "networks": list(MODELS),
+        "divergences": list(DIVERGENCES),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rum"], "adiw: No such command 'rum'"),
+        (["run", "--metod", "diw"], "--method"),
+        (["run", "--epochs", "many"], "'--epochs'"),
+        (["run", "--epochs"], "'--epochs' requires an argument"),
+        (["run", "digits"], "digits"),
+        (["data", "get"], "Missing argument"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
+    said = adiw(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("adiw: ")
+    assert said.err.count("\n") == 1
+    assert message in said.err
+    assert "; see adiw" in said.err
+    assert said.err.endswith("--help\n")
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "sklearn"])
+def test_without_its_packages_the_command_says_which(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    for name in [name for name in sys.modules if name.startswith("adiw.cli.")]:
+        monkeypatch.delitem(sys.modules, name)
+    error = ModuleNotFoundError(f"No module named {package!r}", name=f"{package}.sub")
+
+    class Missing:
+        def find_spec(self, name: str, *rest: object) -> None:
+            if name == "adiw.cli.app":
+                raise error
+
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == f'adiw: the command needs {package}: install it with pip install "adiw[cli]"'
+    error = ModuleNotFoundError("No module named 'adiw.oops'", name="adiw.oops")
+    with pytest.raises(ModuleNotFoundError, match="oops"):  # a mistake of ours is not the user's to install
+        main()

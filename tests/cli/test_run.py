@@ -1,0 +1,201 @@
+"""``adiw run``: what it prints, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.images import write_images, write_module
+from tests.experiments.tables import write_table
+
+RUN = ["run", "--method", "uniform", "--epochs", 2]
+
+
+def test_a_run_says_how_it_went_and_where_its_files_are(adiw: Command) -> None:
+    said = adiw(*RUN)
+    assert (said.code, said.err) == (0, "")
+    result = json.loads(Path("runs/digits-uniform-0/result.json").read_text())
+    assert said.out == (
+        f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% "
+        "(mean of the last 2 of 2 epochs, test set)\nfiles are in runs/digits-uniform-0\n"
+    )
+
+
+def test_as_json_the_output_is_one_object(adiw: Command) -> None:
+    said = adiw(*RUN, "--json", "--out", "r")
+    assert (said.code, said.err) == (0, "")
+    assert json.loads(said.out) == json.loads(Path("r/result.json").read_text())
+    assert said.out.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", [None, "--quiet", "--json"])
+def test_a_bar_shows_on_a_terminal_unless_it_must_not(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, option: str | None
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # rich takes any stream for a terminal
+    monkeypatch.setenv("COLUMNS", "200")
+    said = adiw(*RUN, "--out", "r", *([] if option is None else [option]))
+    assert said.code == 0
+    if option is None:
+        assert "2/2" in said.err
+        assert "accuracy" in said.err
+    else:
+        assert said.err == ""
+
+
+def test_every_option_reaches_the_settings(adiw: Command) -> None:
+    options = {
+        "shift": "pair:0.3",
+        "method": "adiw-wa",
+        "epochs": 1,
+        "seed": 5,
+        "trusted": 90,
+        "selection": 100,
+        "model": "mlp",
+        "transform": "features",
+        "width": 0.7,
+        "step_size": 0.3,
+        "solver": "osqp",
+        "val_batch": 50,
+        "val_refresh": 10,
+        "cap": 4.0,
+        "min_ess": 0.1,
+        "optimizer": "adam",
+        "lr": 0.01,
+        "momentum": 0.5,
+        "weight_decay": 0.001,
+        "decay_every": 7,
+        "decay": 0.5,
+        "batch": 64,
+    }
+    flags = ["--exact", "--mean-one", "--channels-last", "--bf16", "--device", "cpu", "--workers", 1]
+    given = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", value)]
+    assert adiw("run", "--out", "r", *given, *flags).code == 0
+    config = json.loads(Path("r/config.json").read_text())
+    on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16"), True)
+    given_later = {"dataset": "digits", "path": None, "target": None, "trusted_file": None}
+    assert config == {**options, **on, **given_later}
+
+
+@pytest.mark.parametrize("flags", [["--lr", 1e6], ["--model", "nan_model:broken"]])
+def test_a_dead_run_ends_with_three_and_keeps_its_files(adiw: Command, flags: list[object]) -> None:
+    write_module(Path(), "nan_model")
+    said = adiw("run", "--out", "r", "--epochs", 30, *flags)
+    assert (said.code, said.out) == (3, "")
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("adiw: the run is dead: epoch 1: ")
+    assert said.err.endswith("of the losses are not finite; lower the learning rate (files are kept in r)\n")
+    result = json.loads(Path("r/result.json").read_text())
+    assert result["status"] == "dead"
+    assert result["reason"] in said.err
+    assert {"weights.npy", "metrics.jsonl", "checkpoint.pt"} <= {file.name for file in Path("r").iterdir()}
+    again = adiw("run", "--out", "r", "--epochs", 30, *flags, "--resume")
+    assert (again.code, again.err) == (3, said.err)
+
+
+def events(folder: Path) -> dict[str, list[float]]:
+    """The values of each curve that TensorBoard would show."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder)).Reload()
+    return {tag: [event.value for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own dependencies
+@pytest.mark.parametrize("ends", ["done", "dead"])
+def test_tensorboard_files_hold_the_metrics_however_the_run_ends(adiw: Command, ends: str) -> None:
+    pytest.importorskip("tensorboard", reason="needs the extra adiw[tensorboard]")
+    said = adiw(*RUN, "--out", "r", "--tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
+    assert said.code == (3 if ends == "dead" else 0)
+    rows = [json.loads(line) for line in Path("r/metrics.jsonl").read_text().splitlines()]
+    curves = events(Path("r/tensorboard"))
+    assert set(curves) == set(rows[0]) - {"epoch"}
+    for key, values in curves.items():
+        np.testing.assert_allclose(values, [row[key] for row in rows], rtol=1e-6)
+
+
+def test_without_tensorboard_the_option_says_what_to_install(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    said = adiw(*RUN, "--out", "r", "--tensorboard")
+    assert (said.code, said.err) == (2, 'adiw: --tensorboard needs pip install "adiw[tensorboard]"\n')
+    assert not Path("r").exists()
+
+
+@pytest.mark.parametrize("transform", ["loss", "features"])
+def test_a_users_table(adiw: Command, transform: str) -> None:
+    write_table(Path("flowers.csv"), rows=300)
+    said = adiw(
+        *("run", "--dataset", "csv", "--path", "flowers.csv", "--target", "kind", "--out", "r", "--json"),
+        *("--method", "adiw-kl", "--transform", transform, "--trusted", 60, "--epochs", 15, "--batch", 32),
+    )
+    assert said.code == 0
+    result = json.loads(said.out)
+    last = json.loads(Path("r/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["accuracy"] > 90  # the classes are far apart
+    assert last["weight_intact"] > last["weight_mislabelled"]
+    assert (result["settings"]["transform"], result["settings"]["target"]) == (transform, "kind")
+    assert np.load("r/weights.npy").shape == (240,)
+
+
+def test_a_users_table_and_trusted_samples(adiw: Command) -> None:
+    write_table(Path("data/train.csv"), rows=60)
+    write_table(Path("data/test.csv"), rows=30, seed=1)
+    Path("trusted.txt").write_text("\n".join(map(str, range(0, 60, 2))))
+    said = adiw(
+        *("run", "--dataset", "csv", "--path", "data", "--shift", "none", "--trusted-file", "trusted.txt"),
+        *("--epochs", 2, "--out", "r"),
+    )
+    assert (said.code, said.err) == (0, "")
+    assert "weight_mislabelled" not in Path("r/metrics.jsonl").read_text()  # nobody knows
+
+
+# PyTorch starts its workers by fork, and remarks on a machine with a single core.
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning", "ignore:This DataLoader will create:UserWarning"
+)
+def test_a_users_images_and_network_with_and_without_workers(adiw: Command) -> None:
+    write_images(Path("img"))
+    write_module(Path(), "my_network")
+    for workers in (0, 2):
+        said = adiw(
+            *("run", "--dataset", "imagefolder", "--path", "img", "--model", "my_network:pooled", "--method"),
+            *("adiw-kl", "--trusted", 20, "--batch", 16, "--epochs", 3, "--lr", 0.05, "--workers", workers),
+            *("--transform", "features", "--out", f"r{workers}"),
+        )
+        assert (said.code, said.err) == (0, "")
+    assert np.load("r0/weights.npy").shape == (60,)
+    assert json.loads(Path("r0/metrics.jsonl").read_text().splitlines()[-1])["accuracy"] > 60
+    for name in ("metrics.jsonl", "labels.npy", "weights.npy"):  # who decodes the images does not matter
+        assert Path("r2", name).read_bytes() == Path("r0", name).read_bytes()
+
+
+def test_val_only_trains_on_augmented_images_and_predictions_see_them_plain(adiw: Command) -> None:
+    write_images(Path("img"), train=8)
+    write_module(Path(), "plain_network")
+    run = ["run", "--dataset", "imagefolder", "--path", "img", "--model", "plain_network:pooled", "--workers", 0]
+    said = adiw(*run, "--method", "val-only", "--trusted", 12, "--epochs", 2, "--batch", 4, "--out", "r")
+    assert said.code == 0
+    assert np.count_nonzero(np.load("r/weights.npy")) == 12
+    adiw(*run, "--method", "val-only", "--trusted", 12, "--epochs", 2, "--batch", 4, "--out", "r", "--resume")
+    first = np.load("r/labels.npy")
+    adiw(*run, "--method", "val-only", "--trusted", 12, "--epochs", 2, "--batch", 4, "--out", "s")
+    assert np.array_equal(first, np.load("s/labels.npy"))
+
+
+def test_fashion_mnist(adiw: Command, fashion_root: Path) -> None:
+    said = adiw(
+        *("run", "--dataset", "fashion-mnist", "--data-root", fashion_root, "--method", "val-only", "--epochs", 6),
+        *("--selection", 1000, "--trusted", 1000, "--optimizer", "adam", "--lr", 0.003, "--batch", 50),
+        *("--out", "r", "--json"),
+    )
+    assert (said.code, said.err) == (0, "")
+    result = json.loads(said.out)
+    assert result["judged_on"] == "selection split"
+    last = json.loads(Path("r/metrics.jsonl").read_text().splitlines()[-1])
+    assert last["accuracy"] > 50  # five times chance
+    assert np.load("r/weights.npy").shape == (59_000,)
+    assert np.load("r/weights.npy").sum() == 1000

@@ -1,0 +1,122 @@
+"""Real processes that are stopped and killed, and go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from adiw.cli.console import StopRequest, one_line_errors
+from adiw.engine import checkpoint
+from adiw.experiments.run import run
+from adiw.experiments.settings import resolve
+from tests.cli.conftest import Command
+from tests.cli.images import write_images, write_module
+
+EPOCHS = 12
+CPU = torch.device("cpu")
+
+
+def saved_epoch(folder: Path) -> int:
+    state = checkpoint.load(folder, CPU)
+    assert state is not None
+    return int(state["epoch"])
+
+
+def test_stopped_terminated_killed_and_still_the_same_run(
+    adiw: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten steps are an epoch; the network sends the signal at a step of its own process."""
+    write_module(tmp_path, "signal_network")
+    options = ["--method", "adiw-kl", "--model", "signal_network:signalling", "--epochs", EPOCHS, "--out", "r"]
+    given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS}
+    run(resolve(given), tmp_path / "whole", device=CPU)
+
+    # (after how many epochs it stops, the arguments that go on)
+    for number, step, epoch, more in ((signal.SIGINT, 23, 3, []), (signal.SIGTERM, 11, 5, ["--resume"])):
+        monkeypatch.setenv("SIGNAL", str(int(number)))
+        monkeypatch.setenv("SIGNAL_STEP", str(step))
+        said = adiw("run", *options, *more)
+        assert (said.code, said.out) == (130, "")
+        assert said.err.split("\n") == [
+            "",
+            "adiw: stopping after this epoch (again to stop at once)",
+            f"adiw: stopped after epoch {epoch} of {EPOCHS}; go on with --resume",
+            "",
+        ]
+        assert saved_epoch(tmp_path / "r") == epoch
+        assert not (tmp_path / "r" / "result.json").exists()
+
+    killed = subprocess.run(
+        [sys.executable, "-m", "adiw", "run", *map(str, options), "--resume"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "SIGNAL": str(int(signal.SIGKILL)), "SIGNAL_STEP": "25"},
+    )
+    assert (killed.returncode, killed.stdout, killed.stderr) == (-signal.SIGKILL, "", "")
+    assert (tmp_path / "r" / "metrics.jsonl").read_text().count("\n") == 7  # two epochs more, none of them saved
+    assert saved_epoch(tmp_path / "r") == 5
+
+    monkeypatch.delenv("SIGNAL_STEP")
+    assert adiw("run", *options, "--resume").code == 0
+    for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy"):
+        assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
+    write_images(tmp_path / "img", train=10)
+    write_module(tmp_path, "slow_images")
+    arguments = [
+        *("--dataset", "imagefolder", "--path", "img", "--model", "slow_images:slow", "--trusted", "12"),
+        *("--method", "adiw-kl", "--batch", "8", "--epochs", "1000", "--workers", "2", "--out", "r"),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "adiw", "run", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    ) as running:
+        deadline = time.monotonic() + 60
+        while not (metrics := tmp_path / "r" / "metrics.jsonl").exists() or not metrics.read_text():
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert err == (
+        "\nadiw: stopping after this epoch (again to stop at once)\n"
+        f"adiw: stopped after epoch {saved_epoch(tmp_path / 'r')} of 1000; go on with --resume\n"
+    )
+
+
+def test_asking_twice_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+
+    def asked_twice() -> None:
+        with one_line_errors(), StopRequest() as stop:
+            assert not stop()
+            signal.raise_signal(signal.SIGTERM)
+            assert stop()
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("the second request must end the run")
+
+    with pytest.raises(SystemExit) as ended:
+        asked_twice()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.endswith("adiw: stopped at once; go on from the last checkpoint with --resume\n")
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_what_is_no_mistake_of_the_users_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError), one_line_errors():
+        1 / 0

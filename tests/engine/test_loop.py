@@ -1,0 +1,145 @@
+"""One step, an epoch, and evaluation, against the same written out by hand."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import SGD, Adam
+
+from adiw.baselines import Fixed
+from adiw.engine.feed import DeviceFeed
+from adiw.engine.loop import (
+    autocast,
+    evaluate,
+    in_batches,
+    predict,
+    set_learning_rate,
+    synchronise,
+    train_epoch,
+    train_step,
+)
+
+CPU = torch.device("cpu")
+
+
+def problem(classes: int = 7, n: int = 60) -> tuple[nn.Module, Tensor, Tensor]:
+    random = Generator().manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, classes))
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, generator=random)
+    return model, torch.randn(n, 4, generator=random), torch.randint(classes, (n,), generator=random)
+
+
+def weigh(model: nn.Module, n: int) -> Fixed:
+    weights = torch.linspace(0, 2, n)
+    return Fixed(model, nn.CrossEntropyLoss(reduction="none"), None, n, weights=weights)
+
+
+def same(first: nn.Module, second: nn.Module) -> bool:
+    pairs = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_step_is_forward_weights_backward_update() -> None:
+    model, x, y = problem()
+    by_hand, index = copy.deepcopy(model), torch.tensor([3, 59, 0, 21])
+    reweight = weigh(model, 60)
+    optimizer, other = (SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (model, by_hand))
+    for _ in range(3):  # momentum and cleared gradients show from the second step on
+        loss = train_step(model, reweight, optimizer, x[index], y[index], index)
+        losses = cross_entropy(by_hand(x[index]), y[index], reduction="none")
+        expected = (torch.linspace(0, 2, 60)[index] * losses).mean()
+        other.zero_grad()
+        expected.backward()
+        other.step()
+        torch.testing.assert_close(loss, expected.detach())
+        assert not loss.requires_grad
+    for mine, theirs in zip(model.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+        assert mine.grad is None
+
+
+def test_an_epoch_is_its_steps_and_its_loss_their_mean() -> None:
+    model, x, y = problem()
+    by_hand = copy.deepcopy(model)
+    feed = DeviceFeed(x, y, 16, 0, CPU, augment=False)
+    model.eval()  # training happens in training mode whatever came before
+    done = train_epoch(model, weigh(model, 60), SGD(model.parameters(), lr=0.1), feed.epoch(0))
+    reweight, optimizer = weigh(by_hand, 60), SGD(by_hand.parameters(), lr=0.1)
+    losses = [train_step(by_hand.train(), reweight, optimizer, *batch) for batch in feed.epoch(0)]
+    assert len(losses) == 3
+    assert done.loss == pytest.approx(float(torch.stack(losses).mean()))
+    assert done.seconds > 0
+    assert same(model, by_hand)
+
+
+def by_definition(model: nn.Module, x: Tensor, y: Tensor, k: int) -> float:
+    """Percent of samples with fewer than k classes scored above the right one."""
+    with torch.no_grad():
+        outputs = model.eval()(x)
+    above = (outputs > outputs.gather(1, y[:, None])).sum(1)
+    return 100 * int((above < k).sum()) / len(y)
+
+
+@pytest.mark.parametrize("classes", [2, 4, 5, 7, 30])
+def test_accuracy_is_as_defined(classes: int) -> None:
+    model, x, y = problem(classes)
+    before = copy.deepcopy(model)
+    top1, top5 = evaluate(model, in_batches(x, y, size=7))
+    assert top1 == by_definition(before, x, y, 1)
+    assert top5 == by_definition(before, x, y, 5)
+    assert 0 < top1 < 100
+    if classes <= 5:
+        assert top5 == 100
+    assert same(model, before)  # batch norm has learnt nothing
+    assert model.training
+
+
+def test_accuracy_is_exact_and_not_rounded_to_float32() -> None:
+    outputs = torch.eye(3)[torch.zeros(500, dtype=torch.long)]
+    y = torch.tensor([0] * 462 + [1] * 38)
+    assert evaluate(nn.Identity(), in_batches(outputs, y))[0] == 92.4
+
+
+def test_predictions_are_the_best_class_in_evaluation_mode() -> None:
+    model, x, y = problem()
+    expected = copy.deepcopy(model).eval()(x).argmax(1)
+    assert torch.equal(predict(model, in_batches(x, y, size=11)), expected)
+    assert model.training
+
+
+def test_in_batches_leaves_none_out() -> None:
+    x, y = torch.arange(10), torch.arange(10)
+    sizes = [len(part) for part, _ in in_batches(x, y, size=4)]
+    assert sizes == [4, 4, 2]
+    assert torch.equal(torch.cat([part for part, _ in in_batches(x, y, size=4)]), x)
+
+
+def groups(kind: str) -> Iterator[dict[str, object]]:
+    yield {"params": [nn.Parameter(torch.ones(1))], "lr": torch.tensor(0.5) if kind == "tensor" else 0.5}
+    yield {"params": [nn.Parameter(torch.ones(1))], "lr": torch.tensor(0.7) if kind == "tensor" else 0.7}
+
+
+@pytest.mark.parametrize("kind", ["float", "tensor"])
+def test_the_learning_rate_of_all_groups_is_set(kind: str) -> None:
+    optimizer = Adam(list(groups(kind)), foreach=False)
+    before = [group["lr"] for group in optimizer.param_groups]
+    set_learning_rate(optimizer, 0.125)
+    for group, old in zip(optimizer.param_groups, before, strict=True):
+        assert float(group["lr"]) == 0.125
+        assert isinstance(group["lr"], torch.Tensor) == (kind == "tensor")
+        assert kind == "float" or group["lr"] is old  # a captured graph reads this very tensor
+
+
+def test_full_precision_and_no_waiting_on_a_cpu() -> None:
+    with autocast(CPU, bf16=False):
+        assert not torch.is_autocast_enabled("cpu")
+    with autocast(CPU, bf16=True):
+        assert torch.get_autocast_dtype("cpu") == torch.bfloat16
+        assert torch.is_autocast_enabled("cpu")
+    synchronise(CPU)

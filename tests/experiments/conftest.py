@@ -1,0 +1,38 @@
+"""Runs that several tests look at, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from adiw.experiments.run import run
+from adiw.experiments.settings import resolve
+
+EPOCHS = 4
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks are fastest on one thread, and the last bits of a sum depend on how many there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of an uninterrupted run of a method on digits, seed 0."""
+    folders: dict[str, Path] = {}
+
+    def folder(method: str) -> Path:
+        if method not in folders:
+            folders[method] = tmp_path_factory.mktemp("finished") / method
+            settings = resolve({"method": method, "epochs": EPOCHS})
+            run(settings, folders[method], device=torch.device("cpu"))
+        return folders[method]
+
+    return folder

@@ -1,0 +1,87 @@
+"""What is kept of a run: files that are whole, and a summary that follows its definition."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from adiw.engine.checkpoint import CheckpointError
+from adiw.experiments import record
+from adiw.experiments.record import Folder, provenance, summarise
+
+
+def rows(count: int) -> list[dict[str, float]]:
+    return [{"accuracy": float(k), "top5": 50.0 + k} for k in range(count)]
+
+
+def test_accuracy_is_the_mean_of_the_last_ten_epochs() -> None:
+    summary = summarise(rows(25), [{"train_seconds": 9.0}, {"train_seconds": 1.0}, {"train_seconds": 3.0}])
+    assert summary["accuracy"] == statistics.fmean(range(15, 25)) == 19.5
+    assert summary["accuracy_std"] == pytest.approx(np.std(range(15, 25)))
+    assert summary["top5"] == 69.5
+    assert summary["epochs"] == 25
+    assert summary["seconds_per_epoch"] == 2.0  # the first epoch warms up and does not count
+
+
+def test_a_short_run_takes_all_its_epochs() -> None:
+    assert summarise(rows(3), [{"train_seconds": 4.0}])["accuracy"] == 1.0
+    assert summarise(rows(3), [{"train_seconds": 4.0}])["seconds_per_epoch"] == 4.0
+    assert math.isnan(summarise([], [])["accuracy"])
+
+
+def test_rows_are_lines_of_strict_json(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write_rows("metrics.jsonl", [{"epoch": 1, "loss": 0.1}])
+    folder.append_row("metrics.jsonl", {"epoch": 2, "loss": math.nan, "weight_max": math.inf})
+    first, second = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(first) == {"epoch": 1, "loss": 0.1}
+    assert json.loads(second) == {"epoch": 2, "loss": None, "weight_max": None}
+
+
+def test_json_and_arrays_come_back(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    assert folder.read_json("a.json") is None
+    folder.write_json("a.json", {"x": [1, None]})
+    assert folder.read_json("a.json") == {"x": [1, None]}
+    folder.write_array("w.npy", np.arange(3))
+    assert np.load(tmp_path / "w.npy").tolist() == [0, 1, 2]
+    folder.remove("a.json")
+    folder.remove("a.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["w.npy"]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"lr": ')
+    with pytest.raises(CheckpointError, match=r"config\.json is damaged"):
+        Folder(tmp_path).read_json("config.json")
+
+
+def test_a_folder_is_made_and_one_that_cannot_be_is_named(tmp_path: Path) -> None:
+    Folder(tmp_path / "a" / "b").create()
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match=r"cannot write to the folder .*file/run \(Not a directory\)"):
+        Folder(tmp_path / "file" / "run").create()
+
+
+def test_the_facts_behind_a_figure() -> None:
+    facts = provenance(torch.device("cpu"))
+    assert facts["versions"]["torch"] == torch.__version__
+    assert set(facts["versions"]) == {"adiw", "torch", "numpy", "python"}
+    assert facts["hardware"]["cpus"] > 0
+    json.dumps(facts, allow_nan=False)
+
+
+def test_a_repository_around_an_installed_package_is_not_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "project" / "venv" / "lib" / "site-packages" / "adiw" / "experiments" / "record.py"
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    monkeypatch.setattr(record, "__file__", str(installed))
+    assert provenance(torch.device("cpu"))["commit"] is None

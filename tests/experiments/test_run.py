@@ -1,0 +1,199 @@
+"""Every method, from settings to the files of a finished run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from adiw.experiments.methods import METHODS, find
+from adiw.experiments.run import build_optimizer, run, snapshot_epochs
+from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.task import prepare
+from tests.experiments.conftest import EPOCHS
+from tests.experiments.tables import write_table
+
+CPU = torch.device("cpu")
+FILES = {
+    "checkpoint.pt",
+    "config.json",
+    "labels.npy",
+    "metrics.jsonl",
+    "result.json",
+    "timing.jsonl",
+    "weight_history.json",
+    "weight_history.npy",
+    "weights.npy",
+}
+METRICS = {"epoch", "loss", "nonfinite", "accuracy", "top5"}
+WEIGHTS = {"ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled"}
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_trains_and_leaves_its_files(finished: Callable[[str], Path], method: str) -> None:
+    folder, settings = finished(method), resolve({"method": method, "epochs": EPOCHS})
+    task = prepare(settings)
+    n = len(task.train)
+    assert {file.name for file in folder.iterdir()} == FILES
+    assert json.loads((folder / "config.json").read_text()) == settings.as_dict()
+
+    metrics = read_rows(folder / "metrics.jsonl")
+    assert [row["epoch"] for row in metrics] == list(range(1, EPOCHS + 1))
+    for row in metrics:
+        assert set(row) == METRICS | WEIGHTS
+        assert all(math.isfinite(value) for value in row.values())
+        assert 0 <= row["accuracy"] <= row["top5"] <= 100
+        assert row["nonfinite"] == 0
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["status"], result["reason"], result["epochs"]) == ("done", None, EPOCHS)
+    assert result["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in metrics]))
+    assert result["settings"] == settings.as_dict()
+    assert result["judged_on"] == "test set"
+
+    weights = np.load(folder / "weights.npy")
+    assert (weights.shape, weights.dtype) == ((n,), np.float32)
+    assert (weights >= 0).all()
+    history = np.load(folder / "weight_history.npy")
+    assert history.shape == (EPOCHS, n)
+    assert json.loads((folder / "weight_history.json").read_text()) == {"epochs": list(range(1, EPOCHS + 1))}
+    np.testing.assert_allclose(history[-1], weights, rtol=1e-3, atol=1e-7)  # half precision
+    assert metrics[-1]["weight_mean"] == pytest.approx(weights.mean(), rel=1e-4)
+
+    keep, given, true, predicted = np.load(folder / "labels.npy")
+    assert keep.tolist() == task.shifted.keep.tolist()
+    assert given.tolist() == task.train.y.tolist()
+    assert true.tolist() == task.shifted.true_y.tolist()
+    assert set(predicted) <= set(range(10))
+
+
+# Four epochs of clean training pass 60%; trusted samples alone make one step an epoch.
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "val-only"])
+def test_every_method_learns(finished: Callable[[str], Path], method: str) -> None:
+    best = max(row["accuracy"] for row in read_rows(finished(method) / "metrics.jsonl"))
+    assert best > 30  # three times chance
+
+
+def test_times_are_in_their_own_file_and_nowhere_in_the_metrics(finished: Callable[[str], Path]) -> None:
+    timing = read_rows(finished("uniform") / "timing.jsonl")
+    assert [set(row) for row in timing] == [{"epoch", "train_seconds", "evaluate_seconds"}] * EPOCHS
+    assert all(row["train_seconds"] > 0 for row in timing)
+    assert "seconds" not in (finished("uniform") / "metrics.jsonl").read_text()
+
+
+def test_the_oracle_knows_and_val_only_does_not_look(finished: Callable[[str], Path]) -> None:
+    task = prepare(resolve({"epochs": EPOCHS}))
+    assert task.shifted.true_weights is not None
+    np.testing.assert_allclose(np.load(finished("oracle") / "weights.npy"), task.shifted.true_weights.numpy())
+    used = np.load(finished("val-only") / "weights.npy")
+    assert np.flatnonzero(used).tolist() == task.shifted.trusted.tolist()
+    assert read_rows(finished("val-only") / "metrics.jsonl")[-1]["weight_mislabelled"] == 0
+
+
+def test_adiw_tells_mislabelled_from_intact(finished: Callable[[str], Path]) -> None:
+    last = read_rows(finished("adiw-kl") / "metrics.jsonl")[-1]
+    assert last["weight_intact"] > 1.1 > 0.9 > last["weight_mislabelled"]
+
+
+@pytest.mark.parametrize("method", ["adiw-kl", "adiw-wa", "random", "mw-net"])
+def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: Path, method: str) -> None:
+    torch.rand(7)  # what the program drew before does not matter
+    for seed in (0, 1):
+        run(resolve({"method": method, "epochs": EPOCHS, "seed": seed}), tmp_path / str(seed), device=CPU)
+    first = finished(method)
+    for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy"):
+        assert (tmp_path / "0" / name).read_bytes() == (first / name).read_bytes()
+        assert (tmp_path / "1" / name).read_bytes() != (first / name).read_bytes()
+
+
+def test_a_selection_split_judges_instead_of_the_test_set(tmp_path: Path) -> None:
+    settings = resolve({"method": "uniform", "epochs": 2, "selection": 200})
+    result = run(settings, tmp_path, device=CPU)
+    assert result["judged_on"] == "selection split"
+    assert len(np.load(tmp_path / "weights.npy")) == 1097
+    assert all((2 * row["accuracy"]).is_integer() for row in read_rows(tmp_path / "metrics.jsonl"))  # of 200
+
+
+def test_progress_is_told_of_every_epoch(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, device=CPU, progress=told.append)
+    assert told == read_rows(tmp_path / "metrics.jsonl")
+
+
+def test_the_learning_rate_decays_as_the_settings_say(tmp_path: Path) -> None:
+    settings = resolve({"method": "uniform", "epochs": 3, "decay_every": 1, "decay": 1e-12, "momentum": 0.0})
+    run(settings, tmp_path, device=CPU)
+    accuracies = [row["accuracy"] for row in read_rows(tmp_path / "metrics.jsonl")]
+    assert accuracies[0] == accuracies[1] == accuracies[2]  # after the first epoch nothing moves
+
+
+def test_both_optimizers_take_their_settings() -> None:
+    model = torch.nn.Linear(2, 2)
+    sgd = build_optimizer(resolve({"lr": 0.5, "momentum": 0.3, "weight_decay": 0.2}), model)
+    assert type(sgd) is torch.optim.SGD
+    assert [sgd.defaults[key] for key in ("lr", "momentum", "weight_decay")] == [0.5, 0.3, 0.2]
+    adam = build_optimizer(resolve({"optimizer": "adam", "lr": 0.5, "weight_decay": 0.2}), model)
+    assert type(adam) is torch.optim.Adam
+    assert [adam.defaults[key] for key in ("lr", "weight_decay")] == [0.5, 0.2]
+
+
+@pytest.mark.parametrize("epochs", [1, 3, 20, 21, 400])
+def test_snapshots_are_few_and_the_last_epoch_is_among_them(epochs: int) -> None:
+    chosen = sorted(snapshot_epochs(epochs))
+    assert len(chosen) == min(epochs, 20)
+    assert chosen[-1] == epochs
+    assert chosen[0] >= 1
+
+
+def test_an_unknown_method_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="unknown method 'adiwkl': expected one of adiw-kl, "):
+        run(resolve({"method": "adiwkl"}), tmp_path / "run", device=CPU)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(SettingsError) as raised:
+        find("nonsense")
+    assert set(str(raised.value).partition("one of ")[2].split(", ")) == set(METHODS)
+
+
+def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
+    given = {"dataset": "csv", "path": str(write_table(tmp_path / "t.csv")), "shift": "none", "trusted": 30}
+    with pytest.raises(SettingsError, match="oracle needs the true weights"):
+        run(resolve({**given, "method": "oracle"}), tmp_path / "run", device=CPU)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"method": "adiw-kl", "transform": "features"},
+        {"method": "adiw-km", "width": 0.1, "step_size": 0.2},
+        {"method": "adiw-ls", "width": "auto", "exact": True},
+        {"method": "adiw-wa", "mean_one": True, "cap": 3.0, "min_ess": 0.5},
+        {"method": "adiw-kl", "val_batch": 20, "val_refresh": 5},
+        {"method": "diw", "width": "quantile"},
+        {"method": "diw", "solver": "osqp"},
+        {"method": "two-step-kliep", "shift": "none"},
+        {"method": "uniform", "channels_last": True, "optimizer": "sgd", "lr": 0.01},
+        {"method": "uniform", "bf16": True},  # a GPU's business: a CPU stays in full precision
+    ],
+    ids=lambda given: "-".join(str(value) for value in given.values()),
+)
+def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any]) -> None:
+    table = write_table(tmp_path / "t.csv", rows=150)
+    settings = resolve({"dataset": "csv", "path": str(table), "trusted": 40, "batch": 32, "epochs": 2, **given})
+    if given.get("solver"):
+        pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
+    result = run(settings, tmp_path / "run", device=CPU)
+    assert result["status"] == "done"
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    if "cap" in given:
+        assert rows[-1]["weight_max"] <= 3.0 + 1e-5
+    assert ("weight_intact" in rows[-1]) == (given.get("shift") != "none")
+    assert all(math.isfinite(row["loss"]) for row in rows)

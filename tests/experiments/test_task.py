@@ -1,0 +1,134 @@
+"""The data of a run: what is held out, what is trusted, and under which labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from adiw.data import ImageFiles, Samples, load
+from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.task import Task, as_they_are, prepare
+from tests.data.files import write_image
+from tests.experiments.tables import write_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    return str(write_table(tmp_path / "table.csv", rows=300))
+
+
+def numbers(samples: Samples | ImageFiles) -> list[float]:
+    """What tells the samples of the table apart: its first column."""
+    assert isinstance(samples, Samples)
+    found: list[float] = samples.x[:, 0].tolist()
+    return found
+
+
+def truth(table: str) -> dict[float, int]:
+    """The true label of each sample by its number."""
+    train = load("csv", path=table).train
+    return dict(zip(numbers(train), train.y.tolist(), strict=True))
+
+
+def csv_task(table: str, **given: object) -> Task:
+    return prepare(resolve({"dataset": "csv", "path": table, "trusted": 60, "shift": "symmetric:0.5", **given}))
+
+
+def test_trusted_samples_are_training_samples_under_their_true_labels(table: str) -> None:
+    task = csv_task(table)
+    true = truth(table)
+    assert len(task.trusted) == 60
+    assert task.trusted.y.tolist() == [true[number] for number in numbers(task.trusted)]
+    positions = task.shifted.trusted.tolist()
+    assert [numbers(task.train)[i] for i in positions] == numbers(task.trusted)
+    wrong = [label != true[number] for number, label in zip(numbers(task.train), task.train.y.tolist(), strict=True)]
+    assert wrong == task.shifted.flipped.tolist()
+    assert 70 <= sum(wrong) <= 110  # half of the 180 that are not trusted, within three standard deviations
+    assert task.truth_known
+
+
+def test_the_selection_split_is_disjoint_from_training_and_true(table: str) -> None:
+    task, true = csv_task(table, selection=50), truth(table)
+    held_out, seen = set(numbers(task.judged_on)), set(numbers(task.train))
+    assert (len(held_out), len(seen)) == (50, 190)
+    assert not held_out & seen
+    assert held_out | seen == set(true)
+    assert not held_out & set(numbers(task.trusted))
+    assert task.judged_on.y.tolist() == [true[number] for number in numbers(task.judged_on)]
+
+
+def test_without_selection_the_test_set_judges(table: str) -> None:
+    task, data = csv_task(table), load("csv", path=table)
+    assert isinstance(data.test, Samples)
+    assert numbers(task.judged_on) == numbers(data.test)
+    assert torch.equal(task.judged_on.y, data.test.y)
+
+
+def test_the_seed_decides(table: str) -> None:
+    first, again, other = (csv_task(table, seed=seed, selection=30) for seed in (1, 1, 2))
+    assert torch.equal(first.train.y, again.train.y)
+    assert numbers(first.trusted) == numbers(again.trusted)
+    assert numbers(first.judged_on) == numbers(again.judged_on)
+    assert numbers(first.judged_on) != numbers(other.judged_on)
+    assert numbers(first.trusted) != numbers(other.trusted)
+
+
+def test_a_selection_of_everything_is_refused(table: str) -> None:
+    with pytest.raises(SettingsError, match="selection holds out 240 of 240 training samples: none would be left"):
+        csv_task(table, selection=240)
+
+
+def trusted_file(tmp_path: Path, indices: list[int]) -> str:
+    file = tmp_path / "trusted.txt"
+    file.write_text("\n".join(map(str, indices)))
+    return str(file)
+
+
+def test_a_trusted_file_names_the_samples(tmp_path: Path, table: str) -> None:
+    file = trusted_file(tmp_path, [31, 2, 0, 7, 8])
+    task = prepare(resolve({"dataset": "csv", "path": table, "shift": "none", "trusted_file": file}))
+    assert task.shifted.trusted.tolist() == [0, 2, 7, 8, 31]
+    everybody = numbers(load("csv", path=table).train)
+    assert numbers(task.trusted) == [everybody[i] for i in (0, 2, 7, 8, 31)]
+    assert not task.truth_known
+
+
+def test_a_trusted_file_serves_a_table_with_fewer_rows_than_would_be_drawn(tmp_path: Path) -> None:
+    small = str(write_table(tmp_path / "small.csv", rows=30))
+    given = {"dataset": "csv", "path": small, "shift": "none", "trusted_file": trusted_file(tmp_path, list(range(9)))}
+    assert len(prepare(resolve(given)).trusted) == 9
+
+
+@pytest.mark.parametrize("more", [{"shift": "symmetric:0.4"}, {"shift": "none", "selection": 10}])
+def test_a_trusted_file_goes_with_data_as_they_are(tmp_path: Path, table: str, more: dict[str, object]) -> None:
+    given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2]), **more}
+    with pytest.raises(SettingsError, match="set shift to none and hold out no selection"):
+        prepare(resolve(given))
+
+
+def test_a_trusted_set_that_misses_a_class_is_refused(tmp_path: Path, table: str) -> None:
+    labels = load("csv", path=table).train.y
+    no_cats = (labels < 2).nonzero().flatten().tolist()[:20]
+    given = {"dataset": "csv", "path": table, "shift": "none", "trusted_file": trusted_file(tmp_path, no_cats)}
+    with pytest.raises(ValueError, match="expected every one of 3 classes, missing 2"):
+        prepare(resolve(given))
+
+
+def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
+    for split, count in (("train", 8), ("val", 2)):
+        for name in ("ant", "bee"):
+            for i in range(count):
+                write_image(tmp_path / split / name / f"{i}.png")
+    given = {"dataset": "imagefolder", "path": str(tmp_path), "trusted": 8, "selection": 4, "shift": "pair:0.2"}
+    task = prepare(resolve(given))
+    assert isinstance(task.train, ImageFiles)
+    assert isinstance(task.trusted, ImageFiles)
+    assert isinstance(task.judged_on, ImageFiles)
+    assert (task.train.train, task.trusted.train, task.judged_on.train) == (True, False, False)
+    assert not set(task.judged_on.paths) & set(task.train.paths)
+    plain = as_they_are(task.train)
+    assert isinstance(plain, ImageFiles)
+    assert not plain.train
+    assert plain.paths == task.train.paths

@@ -1,0 +1,61 @@
+"""When a run is called dead, and when it must not be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from adiw.experiments.watch import PATIENCE, DeadRunError, check_alive
+
+
+def epochs(*accuracies: float, loss: float = 1.0, nonfinite: float = 0.0) -> list[dict[str, float]]:
+    return [{"accuracy": accuracy, "loss": loss, "nonfinite": nonfinite} for accuracy in accuracies]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_not_finite_is_death(loss: float) -> None:
+    with pytest.raises(DeadRunError, match=f"epoch 2: the training loss is {loss}; lower the learning rate"):
+        check_alive(epochs(90.0, 90.0, loss=loss), 10)
+
+
+def test_most_samples_left_out_is_death_though_the_loss_looks_healthy() -> None:
+    with pytest.raises(DeadRunError, match="epoch 1: 100% of the losses are not finite"):
+        check_alive(epochs(90.0, loss=0.0, nonfinite=1.0), 10)
+    check_alive(epochs(90.0, nonfinite=0.5), 10)
+    check_alive(epochs(90.0, nonfinite=0.01), 10)
+
+
+def test_only_the_last_row_tells_of_losses() -> None:
+    rows = epochs(90.0, loss=math.nan) + epochs(90.0)
+    check_alive(rows, 10)
+
+
+def test_a_run_that_fell_to_chance_is_dead_after_five_epochs() -> None:
+    fallen = epochs(80.0, *[10.0] * (PATIENCE - 1))
+    check_alive(fallen, 10)
+    with pytest.raises(DeadRunError, match=r"at chance for 5 epochs \(now 11\.9%, best 80\.0%\); lower the learning"):
+        check_alive(fallen + epochs(11.9), 10)
+
+
+def test_a_run_that_never_learned_is_given_ten() -> None:
+    check_alive(epochs(*[10.0] * 9), 10)
+    with pytest.raises(DeadRunError, match=r"at chance for 10 epochs .*; try another learning rate"):
+        check_alive(epochs(*[10.0] * 10), 10)
+
+
+def test_a_single_good_epoch_resets_the_count() -> None:
+    check_alive(epochs(80.0, *[10.0] * 4, 12.1, *[10.0] * 4), 10)
+
+
+@pytest.mark.parametrize(("classes", "chance"), [(2, 52.0), (3, 35.3), (10, 12.0), (100, 1.2)])
+def test_what_counts_as_chance(classes: int, chance: float) -> None:
+    with pytest.raises(DeadRunError):
+        check_alive(epochs(*[chance] * 10), classes)
+    check_alive(epochs(*[chance + 0.1] * 10), classes)
+
+
+def test_of_two_classes_a_run_can_have_learned() -> None:
+    with pytest.raises(DeadRunError, match="at chance for 5 epochs"):
+        check_alive(epochs(95.0, *[50.0] * 5), 2)
+    check_alive(epochs(*[58.0] * 20), 2)  # a hard problem is not a dead run
