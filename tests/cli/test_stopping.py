@@ -117,6 +117,16 @@ def test_asking_twice_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+def test_a_worker_that_inherits_the_answer_does_not_give_it(capsys: pytest.CaptureFixture[str]) -> None:
+    request = StopRequest()
+    with request as stop:
+        request.process = -1  # as in a process that was forked from this one
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert not stop()
+    assert capsys.readouterr().err == ""
+
+
 def test_what_is_no_mistake_of_the_users_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError), one_line_errors():
         1 / 0

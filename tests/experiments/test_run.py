@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from adiw.engine.feed import DeviceFeed
 from adiw.experiments.methods import METHODS, find
-from adiw.experiments.run import build_optimizer, run, snapshot_epochs
+from adiw.experiments.run import Run, build_optimizer, run, snapshot_epochs
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.task import prepare
+from adiw.experiments.task import as_they_are, prepare
 from tests.experiments.conftest import EPOCHS
 from tests.experiments.tables import write_table
 
@@ -134,6 +136,42 @@ def test_the_learning_rate_decays_as_the_settings_say(tmp_path: Path) -> None:
     run(settings, tmp_path, device=CPU)
     accuracies = [row["accuracy"] for row in read_rows(tmp_path / "metrics.jsonl")]
     assert accuracies[0] == accuracies[1] == accuracies[2]  # after the first epoch nothing moves
+
+
+def test_epochs_are_asked_for_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, epoch = [], DeviceFeed.epoch
+    monkeypatch.setattr(DeviceFeed, "epoch", lambda feed, number: (asked.append(number), epoch(feed, number))[1])
+    for epochs in (2, 4):
+        settings = resolve({"method": "uniform", "epochs": epochs})
+        run(settings, tmp_path, device=CPU, resume=epochs == 4)
+    assert asked == [0, 1, 2, 3]
+
+
+def image_job(tmp_path: Path, method: str) -> Run:
+    random = np.random.default_rng(0)
+    for split, name in ((split, name) for split in ("train", "val") for name in ("ant", "bee")):
+        for i in range(6):
+            path = tmp_path / split / name / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+    given = {"dataset": "imagefolder", "path": str(tmp_path), "trusted": 6, "shift": "pair:0.1", "model": "mlp"}
+    settings = resolve({**given, "method": method, "batch": 6})
+    return Run(settings, prepare(settings), CPU, workers=0)
+
+
+@pytest.mark.parametrize("method", ["uniform", "val-only"])
+def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, method: str) -> None:
+    job = image_job(tmp_path, method)
+    assert len(job.feed_set) == (12 if method == "uniform" else 6)
+    looked, again = (torch.cat([x for x, _ in job.batches(job.feed_set)]) for _ in range(2))
+    assert torch.equal(looked, again)
+    plain = as_they_are(job.feed_set)
+    assert torch.equal(looked, torch.stack([plain[i][0] for i in range(len(plain))]))
+    feed = job.feed(job.feed_set)
+    first, second = (
+        {int(i): x for xs, _, ids in feed.epoch(k) for x, i in zip(xs, ids, strict=True)} for k in (0, 1)
+    )
+    assert all(not torch.equal(first[i], second[i]) for i in first.keys() & second.keys())
 
 
 def test_both_optimizers_take_their_settings() -> None:

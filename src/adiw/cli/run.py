@@ -30,6 +30,7 @@ def run(
     target: Annotated[str | None, typer.Option(help="Label column, for csv.")] = None,
     trusted: Annotated[int | None, typer.Option(help="Number of trusted samples to draw.")] = None,
     trusted_file: Annotated[str | None, typer.Option(help="File with the indices of the trusted samples.")] = None,
+    trusted_folder: Annotated[str | None, typer.Option(help="Folder of trusted images, for imagefolder.")] = None,
     selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
     model: Annotated[str | None, typer.Option(help="Network, or package.module:factory.")] = None,
     transform: Annotated[str | None, typer.Option(help="loss or features, for ADIW.")] = None,

@@ -23,20 +23,28 @@ def load_imagefolder(root: Path, options: Options) -> Data:
     classes = _class_names(train)
     if len(classes) < 2:
         raise DataError(f"{train}: expected at least two class folders, found {list(classes)}")
-    unknown = sorted(set(_class_names(test)) - set(classes))
-    if unknown:
-        raise DataError(
-            f"{test}: found classes that {train} does not have: {', '.join(unknown)}; "
-            "rename or remove these folders, or add training images for them"
-        )
     return Data(
         name="imagefolder",
         train=_files(train, classes, options.size, train=True),
-        test=_files(test, classes, options.size, train=False),
+        test=class_folders(test, classes, options.size),
         classes=classes,
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),
     )
+
+
+def class_folders(folder: Path, classes: tuple[str, ...], size: int) -> ImageFiles:
+    """The images of one folder per class, not augmented, for a test or a trusted set.
+
+    A class may be absent; a folder that is none of ``classes`` is an error.
+    """
+    unknown = sorted(set(_class_names(folder)) - set(classes))
+    if unknown:
+        raise DataError(
+            f"{folder}: found classes that the training set does not have: {', '.join(unknown)}; "
+            "rename or remove these folders, or add training images for them"
+        )
+    return _files(folder, classes, size, train=False)
 
 
 def _test_folder(path: Path) -> Path:

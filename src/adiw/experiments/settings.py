@@ -33,7 +33,8 @@ class Settings:
     Attributes:
         dataset, path, target: which data; folder or file and label column for imagefolder and csv.
         shift: e.g. "symmetric:0.4", see ``adiw.shifts``.
-        trusted: how many trusted samples to draw; trusted_file: or a file of their indices.
+        trusted: how many trusted samples to draw; trusted_file: or a file of their indices; trusted_folder: or a
+            folder of trusted images beside the training set, one folder per class.
         selection: hold out this many training samples, true labels, and evaluate on them instead of the test set:
             for choosing settings.
         method: a name in ``adiw.experiments.methods.METHODS``.
@@ -56,6 +57,7 @@ class Settings:
     shift: str = "symmetric:0.4"
     trusted: int | None = None
     trusted_file: str | None = None
+    trusted_folder: str | None = None
     selection: int = 0
     method: str = "adiw-kl"
     transform: str = "loss"
@@ -142,6 +144,7 @@ def resolve(given: Mapping[str, Any]) -> Settings:
     dataset = given.get("dataset", "digits")
     if dataset not in DATASETS:
         raise unknown("dataset", str(dataset), DATASETS)
-    if given.get("trusted") is not None and given.get("trusted_file") is not None:
-        raise SettingsError("trusted draws samples and trusted_file names them: give one of the two")
+    sources = [key for key in ("trusted", "trusted_file", "trusted_folder") if given.get(key) is not None]
+    if len(sources) > 1:
+        raise SettingsError(f"{' and '.join(sources)} both say which samples are trusted: give one of them")
     return Settings(**{**DEFAULTS[dataset], **given})

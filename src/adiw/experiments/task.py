@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from adiw.data import Data, ImageFiles, Samples, load
+from adiw.data.imagefolder import class_folders
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
 
@@ -37,13 +38,18 @@ def prepare(settings: Settings, root: Path | None = None) -> Task:
     if settings.selection:
         train, judged_on = _hold_out(train, settings.selection, random)
     x = train.x if isinstance(train, Samples) else None
-    drawn = settings.trusted if settings.trusted_file is None else 0
+    given = settings.trusted_file is not None or settings.trusted_folder is not None
+    drawn = 0 if given else settings.trusted
     shifted = parse(settings.shift).apply(x, train.y, data.num_classes, drawn, random)
     if settings.trusted_file is not None:
         shifted = _use_trusted_file(shifted, settings)
-    check_trusted(shifted.trusted, shifted.y, data.num_classes)
     seen = train.subset(shifted.keep, shifted.y)
-    trusted = as_they_are(train.subset(shifted.keep[shifted.trusted], shifted.y[shifted.trusted]))
+    if settings.trusted_folder is not None:
+        trusted = _trusted_images(data, Path(settings.trusted_folder))
+        check_trusted(torch.arange(len(trusted)), trusted.y, data.num_classes)
+    else:
+        check_trusted(shifted.trusted, shifted.y, data.num_classes)
+        trusted = as_they_are(train.subset(shifted.keep[shifted.trusted], shifted.y[shifted.trusted]))
     return Task(data, seen, trusted, judged_on, shifted)
 
 
@@ -65,6 +71,13 @@ def _hold_out(
     order = torch.randperm(len(train), generator=random)
     out, rest = order[:count].sort().values, order[count:].sort().values
     return train.subset(rest, train.y[rest]), as_they_are(train.subset(out, train.y[out]))
+
+
+def _trusted_images(data: Data, folder: Path) -> Samples | ImageFiles:
+    """Trusted images that are not part of the training set."""
+    if not isinstance(data.train, ImageFiles):
+        raise SettingsError(f"trusted_folder is for imagefolder, not {data.name}: name the samples in a trusted_file")
+    return class_folders(folder, data.classes, data.train.size)
 
 
 def _use_trusted_file(shifted: Shifted, settings: Settings) -> Shifted:
