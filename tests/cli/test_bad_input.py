@@ -71,7 +71,10 @@ CSV = ["--dataset", "csv", "--path", "t.csv"]
         (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), came 5000"),
         (["--trusted", "3"], "trusted: expected every one of 10 classes, missing "),
         (["--trusted-file", "few.txt"], "trusted_file names samples of the training set as it is: set shift to none"),
-        (["--trusted-file", "few.txt", "--trusted", "3"], "trusted draws samples and trusted_file names them"),
+        (
+            ["--trusted-file", "few.txt", "--trusted", "3"],
+            "trusted and trusted_file both say which samples are trusted",
+        ),
         ([*CSV, "--shift", "none", "--trusted-file", "gone.txt"], "expected a file, found none at gone.txt"),
         ([*CSV, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
         (

@@ -82,6 +82,18 @@ def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
     assert [file.name for file in Path("d/uniform-0").iterdir()] == ["kept"]
 
 
+def killed(method: str, seed: int, epochs: int, folder: Path) -> str:
+    """A run in a process that somebody kills."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "not reached"
+
+
+def test_a_killed_process_leaves_its_runs_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_module, "_run_one", killed)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert list(demo_module._run_all([("uniform", seed, 1, tmp_path / str(seed)) for seed in (0, 1)])) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

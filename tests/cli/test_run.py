@@ -78,7 +78,7 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
     assert adiw("run", "--out", "r", *given, *flags).code == 0
     config = json.loads(Path("r/config.json").read_text())
     on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16"), True)
-    given_later = {"dataset": "digits", "path": None, "target": None, "trusted_file": None}
+    given_later = {"dataset": "digits", "path": None, "target": None, "trusted_file": None, "trusted_folder": None}
     assert config == {**options, **on, **given_later}
 
 

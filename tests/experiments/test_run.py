@@ -16,7 +16,7 @@ from PIL import Image
 from adiw.engine.feed import DeviceFeed
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.run import Run, build_optimizer, run, snapshot_epochs
-from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.task import as_they_are, prepare
 from tests.experiments.conftest import EPOCHS
 from tests.experiments.tables import write_table
@@ -147,21 +147,31 @@ def test_epochs_are_asked_for_by_number_also_after_a_stop(tmp_path: Path, monkey
     assert asked == [0, 1, 2, 3]
 
 
-def image_job(tmp_path: Path, method: str) -> Run:
+def image_settings(tmp_path: Path, method: str, **more: object) -> Settings:
     random = np.random.default_rng(0)
-    for split, name in ((split, name) for split in ("train", "val") for name in ("ant", "bee")):
-        for i in range(6):
-            path = tmp_path / split / name / f"{i}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
-    given = {"dataset": "imagefolder", "path": str(tmp_path), "trusted": 6, "shift": "pair:0.1", "model": "mlp"}
-    settings = resolve({**given, "method": method, "batch": 6})
-    return Run(settings, prepare(settings), CPU, workers=0)
+    for split, count in (("train", 6), ("val", 2), ("trusted", 8)):
+        for name in ("ant", "bee"):
+            (tmp_path / split / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / split / name / f"{i}.png")
+    given = {"dataset": "imagefolder", "path": str(tmp_path), "shift": "pair:0.1", "batch": 6}
+    return resolve({**given, "model": "tests.experiments.tiny:build", "method": method, **more})
+
+
+def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_training_set(tmp_path: Path) -> None:
+    """There are more of them than training images, and none of them is one."""
+    settings = image_settings(tmp_path, "val-only", trusted_folder=str(tmp_path / "trusted"), epochs=1)
+    result = run(settings, tmp_path / "run", device=CPU, workers=0)
+    assert result["status"] == "done"
+    assert np.load(tmp_path / "run" / "weights.npy").tolist() == [0.0] * 12
+    assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["ess"] == 0
 
 
 @pytest.mark.parametrize("method", ["uniform", "val-only"])
 def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, method: str) -> None:
-    job = image_job(tmp_path, method)
+    settings = image_settings(tmp_path, method, trusted=6)
+    job = Run(settings, prepare(settings), CPU, workers=0)
     assert len(job.feed_set) == (12 if method == "uniform" else 6)
     looked, again = (torch.cat([x for x, _ in job.batches(job.feed_set)]) for _ in range(2))
     assert torch.equal(looked, again)

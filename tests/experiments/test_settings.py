@@ -68,7 +68,10 @@ def test_settings_are_frozen_and_survive_as_a_dict() -> None:
         ({"weight_decay": float("nan")}, "weight_decay must be a number from 0 on, got nan"),
         ({"seed": -1}, "seed must be from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "seed must be from 0 to 4294967295, got 4294967296"),
-        ({"trusted": 5, "trusted_file": "x"}, "trusted and trusted_file both say which samples are trusted: give one of them"),
+        (
+            {"trusted": 5, "trusted_file": "x"},
+            "trusted and trusted_file both say which samples are trusted: give one of them",
+        ),
     ],
 )
 def test_what_cannot_be_is_an_error_that_says_so(given: dict[str, Any], message: str) -> None:

@@ -112,7 +112,11 @@ def _two_step(name: str) -> Builder:
 METHODS: dict[str, Method] = {
     "uniform": Method(lambda c: Uniform(*c.basics), "weights of one"),
     "random": Method(lambda c: Random(*c.basics, generator=c.generator), "rectified Gaussian weights"),
-    "val-only": Method(lambda c: Uniform(*c.basics), "trusted samples alone", trains_on="trusted"),
+    "val-only": Method(
+        lambda c: Uniform(c.model, c.criterion, None, len(c.task.trusted)),
+        "trusted samples alone",
+        trains_on="trusted",
+    ),
     "l2r": Method(
         lambda c: L2R(*c.basics, val_batch=c.settings.val_batch, generator=c.generator),
         "learning to reweight (Ren et al. 2018)",

@@ -26,7 +26,7 @@ from adiw.experiments.methods import Context, find
 from adiw.experiments.record import Folder, Row, provenance, summarise
 from adiw.experiments.resume import check_folder, check_same, fitting
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import Task, as_they_are, prepare
+from adiw.experiments.task import Task, as_they_are, prepare, to_train_on
 from adiw.experiments.watch import DeadRunError, check_alive
 from adiw.models import build as build_network
 
@@ -61,8 +61,8 @@ class Run:
         )
         self.reweight: Any = method.build(context).to(device)
         self.feed_set = task.train
-        if method.trains_on == "trusted":  # augmented as all training samples are
-            self.feed_set = task.train.subset(task.shifted.trusted, task.trusted.y)
+        if method.trains_on == "trusted":
+            self.feed_set = to_train_on(task.trusted)
         self.epoch = 0
         self.metrics: list[Row] = []
         self.timing: list[Row] = []
@@ -111,8 +111,8 @@ class Run:
         weights: Tensor = self.reweight.weights.detach().float().cpu().clone()
         if self.feed_set is self.task.train:
             return weights
-        trusted = self.task.shifted.trusted
-        return torch.zeros_like(weights).index_copy_(0, trusted, weights[: len(trusted)])
+        trusted = self.task.shifted.trusted  # none where they come from elsewhere
+        return torch.zeros(len(self.task.train)).index_copy_(0, trusted, weights[: len(trusted)])
 
     def nonfinite(self) -> int:
         """Training losses so far that were not finite and were left out."""

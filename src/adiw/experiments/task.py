@@ -58,6 +58,11 @@ def as_they_are(samples: Samples | ImageFiles) -> Samples | ImageFiles:
     return replace(samples, train=False) if isinstance(samples, ImageFiles) else samples
 
 
+def to_train_on(samples: Samples | ImageFiles) -> Samples | ImageFiles:
+    """The samples with the augmentation of training samples; that of ``Samples`` comes with their batches."""
+    return replace(samples, train=True) if isinstance(samples, ImageFiles) else samples
+
+
 def _path(settings: Settings) -> Path | None:
     return None if settings.path is None else Path(settings.path)
 

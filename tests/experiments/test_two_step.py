@@ -1,0 +1,53 @@
+"""What the classic estimators are given: the hidden layer at length one, beside the label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from adiw.data import ImageFiles, Samples
+from adiw.engine.inputs import Scaled
+from adiw.experiments.settings import SettingsError
+from adiw.experiments.two_step import _observe
+from adiw.experiments.watch import DeadRunError
+from tests.cli.images import write_images
+
+CPU = torch.device("cpu")
+
+
+class Small(nn.Sequential):
+    feature_layer = "1"
+
+
+def small(inputs: int) -> Scaled:
+    torch.manual_seed(0)
+    return Scaled(Small(nn.Flatten(), nn.Linear(inputs, 4), nn.Linear(4, 3)))
+
+
+def test_features_are_the_hidden_layer_at_length_one_beside_the_label() -> None:
+    model, samples = small(5), Samples(torch.randn(7, 5), torch.arange(7) % 3)
+    seen = _observe(model, samples, 3, CPU)
+    hidden = model.network[1](samples.x).detach().double()  # type: ignore[index]
+    torch.testing.assert_close(seen[:, :4], hidden / hidden.norm(dim=1, keepdim=True))
+    assert torch.equal(seen[:, 4:], torch.eye(3, dtype=torch.float64)[samples.y])
+
+
+def test_images_are_looked_at_as_they_are(tmp_path: Path) -> None:
+    paths = tuple(sorted((write_images(tmp_path, train=2) / "train").rglob("*.png")))
+    files = ImageFiles(paths, torch.arange(6) // 2, size=16, train=True)
+    model = small(3 * 16 * 16)
+    assert torch.equal(_observe(model, files, 3, CPU), _observe(model, files, 3, CPU))
+
+
+def test_a_network_that_broke_is_a_dead_run() -> None:
+    with pytest.raises(DeadRunError, match=r"trained for its features .* not finite; lower the learning rate"):
+        _observe(small(5), Samples(torch.full((2, 5), torch.inf), torch.tensor([0, 1])), 3, CPU)
+
+
+def test_a_network_must_name_its_hidden_layer() -> None:
+    model = Scaled(nn.Linear(5, 3))
+    with pytest.raises(SettingsError, match="names its hidden layer in feature_layer"):
+        _observe(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
