@@ -30,6 +30,7 @@ def refused(said: Said) -> str:
 
 
 CSV = ["--dataset", "csv", "--path", "t.csv"]
+TABLES = ["--dataset", "csv", "--path", "tables"]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +76,16 @@ CSV = ["--dataset", "csv", "--path", "t.csv"]
             ["--trusted-file", "few.txt", "--trusted", "3"],
             "trusted and trusted_file both say which samples are trusted",
         ),
-        ([*CSV, "--shift", "none", "--trusted-file", "gone.txt"], "expected a file, found none at gone.txt"),
-        ([*CSV, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
+        ([*TABLES, "--shift", "none", "--trusted-file", "gone.txt"], "expected a file, found none at gone.txt"),
+        ([*TABLES, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
         (
-            [*CSV, "--shift", "none", "--trusted-file", "words.txt"],
+            [*TABLES, "--shift", "none", "--trusted-file", "words.txt"],
             "words.txt, line 2: expected one integer, came 'a'",
         ),
-        ([*CSV, "--shift", "none", "--trusted-file", "far.txt"], "trusted: expected positions in 0 to 71, came 999"),
+        (
+            [*TABLES, "--shift", "none", "--trusted-file", "far.txt"],
+            "trusted: expected positions in 0 to 89, came 999",
+        ),
         ([*CSV, "--trusted", "500"], "trusted: expected 0 to 72 (the size of the training set), came 500"),
         (["--shift", "none", "--method", "oracle", "--trusted", "99"], "oracle needs the true weights"),
         # data
@@ -101,7 +105,8 @@ CSV = ["--dataset", "csv", "--path", "t.csv"]
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )
 def test_a_run_is_refused_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
-    write_table(Path("t.csv"))
+    for file in ("t.csv", "tables/train.csv", "tables/test.csv"):
+        write_table(Path(file))
     Path("few.txt").write_text("0\n")
     Path("words.txt").write_text("0\na\n")
     Path("far.txt").write_text("0\n999\n")

@@ -137,6 +137,7 @@ def test_a_users_table(adiw: Command, transform: str) -> None:
     said = adiw(
         *("run", "--dataset", "csv", "--path", "flowers.csv", "--target", "kind", "--out", "r", "--json"),
         *("--method", "adiw-kl", "--transform", transform, "--trusted", 60, "--epochs", 15, "--batch", 32),
+        *("--shift", "symmetric:0.4"),
     )
     assert said.code == 0
     result = json.loads(said.out)

@@ -235,7 +235,8 @@ def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
 )
 def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any]) -> None:
     table = write_table(tmp_path / "t.csv", rows=150)
-    settings = resolve({"dataset": "csv", "path": str(table), "trusted": 40, "batch": 32, "epochs": 2, **given})
+    shared = {"dataset": "csv", "path": str(table), "shift": "symmetric:0.4", "trusted": 40, "batch": 32, "epochs": 2}
+    settings = resolve({**shared, **given})
     if given.get("solver"):
         pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
     result = run(settings, tmp_path / "run", device=CPU)

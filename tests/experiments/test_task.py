@@ -86,7 +86,14 @@ def trusted_file(tmp_path: Path, indices: list[int]) -> str:
     return str(file)
 
 
-def test_a_trusted_file_names_the_samples(tmp_path: Path, table: str) -> None:
+def two_tables(folder: Path, rows: int = 300) -> str:
+    write_table(folder / "train.csv", rows=rows)
+    write_table(folder / "test.csv", rows=60, seed=1)
+    return str(folder)
+
+
+def test_a_trusted_file_names_the_samples(tmp_path: Path) -> None:
+    table = two_tables(tmp_path / "tables")
     file = trusted_file(tmp_path, [31, 2, 0, 7, 8])
     task = prepare(resolve({"dataset": "csv", "path": table, "shift": "none", "trusted_file": file}))
     assert task.shifted.trusted.tolist() == [0, 2, 7, 8, 31]
@@ -96,7 +103,7 @@ def test_a_trusted_file_names_the_samples(tmp_path: Path, table: str) -> None:
 
 
 def test_a_trusted_file_serves_a_table_with_fewer_rows_than_would_be_drawn(tmp_path: Path) -> None:
-    small = str(write_table(tmp_path / "small.csv", rows=30))
+    small = two_tables(tmp_path / "small", rows=30)
     given = {"dataset": "csv", "path": small, "shift": "none", "trusted_file": trusted_file(tmp_path, list(range(9)))}
     assert len(prepare(resolve(given)).trusted) == 9
 
@@ -108,7 +115,19 @@ def test_a_trusted_file_goes_with_data_as_they_are(tmp_path: Path, table: str, m
         prepare(resolve(given))
 
 
-def test_a_trusted_set_that_misses_a_class_is_refused(tmp_path: Path, table: str) -> None:
+def test_a_trusted_file_beside_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
+    given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2])}
+    with pytest.raises(SettingsError, match=r"counts the rows of train\.csv, but .* is split at random"):
+        prepare(resolve(given))
+
+
+def test_data_as_they_are_need_to_be_told_what_to_trust(table: str) -> None:
+    with pytest.raises(SettingsError, match="shift none needs to be told which samples are trusted"):
+        prepare(resolve({"dataset": "csv", "path": table}))
+
+
+def test_a_trusted_set_that_misses_a_class_is_refused(tmp_path: Path) -> None:
+    table = two_tables(tmp_path / "tables")
     labels = load("csv", path=table).train.y
     no_cats = (labels < 2).nonzero().flatten().tolist()[:20]
     given = {"dataset": "csv", "path": table, "shift": "none", "trusted_file": trusted_file(tmp_path, no_cats)}

@@ -122,8 +122,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "fashion-mnist": {"model": "lenet5", "epochs": 400, "weight_decay": 1e-7},
     "cifar10": {**_ADAM, "weight_decay": 1e-4},
     "cifar100": {**_ADAM, "weight_decay": 5e-4},
-    "imagefolder": {**_ADAM, "model": "resnet18", "lr": 2e-4, "epochs": 300, "weight_decay": 1e-5},
-    "csv": {"optimizer": "adam", "lr": 1e-3, "batch": 128, "trusted": 100},
+    # Users' own data are taken as they are: nothing is flipped unless they ask for it.
+    "imagefolder": {**_ADAM, "model": "resnet18", "lr": 2e-4, "epochs": 300, "weight_decay": 1e-5, "shift": "none"},
+    "csv": {"optimizer": "adam", "lr": 1e-3, "batch": 128, "shift": "none"},
 }
 
 

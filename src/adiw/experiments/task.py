@@ -39,6 +39,11 @@ def prepare(settings: Settings, root: Path | None = None) -> Task:
         train, judged_on = _hold_out(train, settings.selection, random)
     x = train.x if isinstance(train, Samples) else None
     given = settings.trusted_file is not None or settings.trusted_folder is not None
+    if settings.shift == "none" and not given and not settings.trusted:
+        raise SettingsError(
+            "shift none needs to be told which samples are trusted: name them in a trusted_file, give a "
+            "trusted_folder of images, or draw some with trusted if all labels are right"
+        )
     drawn = 0 if given else settings.trusted
     shifted = parse(settings.shift).apply(x, train.y, data.num_classes, drawn, random)
     if settings.trusted_file is not None:
@@ -89,6 +94,12 @@ def _use_trusted_file(shifted: Shifted, settings: Settings) -> Shifted:
     if settings.shift != "none" or settings.selection:
         raise SettingsError(
             "trusted_file names samples of the training set as it is: set shift to none and hold out no selection"
+        )
+    path = _path(settings)
+    if settings.dataset == "csv" and path is not None and path.is_file():
+        raise SettingsError(
+            f"trusted_file counts the rows of train.csv, but {path} is split at random: "
+            "make path a folder with train.csv and test.csv"
         )
     assert settings.trusted_file is not None
     trusted: Tensor = read_indices(settings.trusted_file).sort().values
