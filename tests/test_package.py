@@ -67,6 +67,12 @@ def test_classic_estimators_are_there(name: str) -> None:
     assert {"fit", "predict"} <= set(dir(estimator))
 
 
+def test_classic_is_reached_from_the_package_without_an_import_of_its_own() -> None:
+    assert "sklearn" in imported_by("import adiw; adiw.classic.KLIEP")
+    with pytest.raises(AttributeError, match="module 'adiw' has no attribute 'clasic'"):
+        adiw.clasic  # type: ignore[attr-defined]
+
+
 def test_the_table_of_divergences() -> None:
     assert set(adiw.DIVERGENCES) == {"mmd", "kl", "squared", "wasserstein"}
 

@@ -1,5 +1,8 @@
 """Importance weights for every training sample, estimated while a PyTorch model trains."""
 
+from importlib import import_module
+from typing import Any
+
 from adiw import divergences, projections
 from adiw.divergences import DIVERGENCES
 from adiw.dynamic import ADIW
@@ -24,3 +27,10 @@ __all__ = [
     "estimate_weights",
     "projections",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``adiw.classic`` is imported when it is first asked for: it needs scikit-learn, the rest does not."""
+    if name == "classic":
+        return import_module("adiw.classic")
+    raise AttributeError(f"module 'adiw' has no attribute {name!r}")

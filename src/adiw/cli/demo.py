@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -144,7 +143,17 @@ def _summary(rows: list[Row], epochs: int, seeds: int) -> dict[str, Any]:
     """The table as a record: figures of every seed, settings, versions, hardware."""
     settings = resolve({"dataset": "digits", "epochs": epochs}).as_dict()
     shared = {key: value for key, value in settings.items() if key not in ("method", "seed")}
-    entries = [{"method": r.method, "mean": r.mean, "std": r.std, "note": r.note, **asdict(r)} for r in rows]
+    entries = [
+        {
+            "method": row.method,
+            "mean": row.mean if row.accuracies else None,
+            "std": row.std if len(row.accuracies) > 1 else None,
+            "seconds_per_epoch": row.seconds_per_epoch if row.accuracies else None,
+            "accuracies": row.accuracies,
+            "note": row.note,
+        }
+        for row in rows
+    ]
     return {"rows": entries, "seeds": list(range(seeds)), "settings": shared, **provenance(torch.device("cpu"))}
 
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
 _TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -32,9 +33,13 @@ def table(summary: dict[str, Any]) -> str:
     lines = ["| method | accuracy % (std) | s / epoch |", "| --- | ---: | ---: |"]
     for row in summary["rows"]:
         note = f" {row['note']}" if row["note"] else ""
-        figure = f"{row['mean']:.2f} ({row['std']:.2f})"
-        lines.append(f"| {row['method']} | {figure}{note} | {row['seconds_per_epoch']:.3f} |")
+        mean, std, seconds = (_figure(row[key], digits) for key, digits in _DIGITS.items())
+        lines.append(f"| {row['method']} | {mean} ({std}){note} | {seconds} |")
     return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def main() -> None:
