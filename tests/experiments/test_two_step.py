@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from torch import nn
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine.inputs import Scaled
-from adiw.experiments.settings import SettingsError
+from adiw.experiments.run import run
+from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.two_step import _observe
 from adiw.experiments.watch import DeadRunError
+from adiw.reports.results import load_result
 from tests.cli.images import write_images
 
 CPU = torch.device("cpu")
@@ -45,6 +48,16 @@ def test_images_are_looked_at_as_they_are(tmp_path: Path) -> None:
 def test_a_network_that_broke_is_a_dead_run() -> None:
     with pytest.raises(DeadRunError, match=r"trained for its features .* not finite; lower the learning rate"):
         _observe(small(5), Samples(torch.full((2, 5), torch.inf), torch.tensor([0, 1])), 3, CPU)
+
+
+def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> None:
+    settings = resolve({"method": "two-step-kliep", "lr": 1e6, "epochs": 3})
+    with pytest.raises(DeadRunError):
+        run(settings, tmp_path / "run", device=CPU)
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["status"], result["accuracy"], result["epochs"]) == ("dead", None, 0)
+    assert "not finite" in result["reason"]
+    assert load_result(tmp_path / "run").status == "dead"
 
 
 def test_a_network_must_name_its_hidden_layer() -> None:

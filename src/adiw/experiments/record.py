@@ -83,17 +83,19 @@ def _line(row: Row) -> str:
 def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
     """Accuracy over the last ten epochs, and seconds for an epoch with the first left out.
 
+    None stands for what no epoch was run for.
+
     >>> summarise([{"accuracy": 50.0, "top5": 90.0}, {"accuracy": 70.0, "top5": 100.0}], [{"train_seconds": 1.0}])
     {'accuracy': 60.0, 'accuracy_std': 10.0, 'top5': 95.0, 'epochs': 2, 'seconds_per_epoch': 1.0}
     """
     last = [row["accuracy"] for row in metrics[-LAST:]]
     seconds = [row["train_seconds"] for row in timing]
     return {
-        "accuracy": statistics.fmean(last) if last else math.nan,
-        "accuracy_std": statistics.pstdev(last) if last else math.nan,
-        "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else math.nan,
+        "accuracy": statistics.fmean(last) if last else None,
+        "accuracy_std": statistics.pstdev(last) if last else None,
+        "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else None,
         "epochs": len(metrics),
-        "seconds_per_epoch": statistics.fmean(seconds[1:] or seconds) if seconds else math.nan,
+        "seconds_per_epoch": statistics.fmean(seconds[1:] or seconds) if seconds else None,
     }
 
 

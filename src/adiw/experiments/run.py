@@ -194,7 +194,12 @@ def run(
     device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = prepare(settings, root)
     state = checkpoint.load(out, device) if resume else None
-    job = Run(settings, task, device, workers)
+    try:
+        job = Run(settings, task, device, workers)
+    except DeadRunError as error:  # before its first epoch: in the pretraining of a two-step method
+        folder.write_json("config.json", settings.as_dict())
+        folder.write_json("result.json", _result(settings, device, "dead", str(error), [], []))
+        raise
     if state is not None:
         with fitting(out):
             job.restore(state)
@@ -203,18 +208,25 @@ def run(
     folder.write_rows("metrics.jsonl", job.metrics)
     folder.write_rows("timing.jsonl", job.timing)
     status, reason = _train(job, folder, progress, stop)
-    result = {
-        "status": status,
-        "reason": reason,
-        **summarise(job.metrics, job.timing),
-        "judged_on": "selection split" if settings.selection else "test set",
-        "settings": settings.as_dict(),
-        **provenance(device),
-    }
+    result = _result(settings, device, status, reason, job.metrics, job.timing)
     _write_outcome(job, folder, result)
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
+
+
+def _result(
+    settings: Settings, device: torch.device, status: str, reason: str | None, metrics: list[Row], timing: list[Row]
+) -> dict[str, Any]:
+    """What result.json says: how the run ended, its figures, and what they were made with."""
+    return {
+        "status": status,
+        "reason": reason,
+        **summarise(metrics, timing),
+        "judged_on": "selection split" if settings.selection else "test set",
+        "settings": settings.as_dict(),
+        **provenance(device),
+    }
 
 
 def _train(job: Run, folder: Folder, progress: Progress, stop: Callable[[], bool]) -> tuple[str, str | None]:

@@ -74,13 +74,14 @@ def load_result(folder: Path) -> Result:
     metrics = [json.loads(line) for line in whole.splitlines()]
     file = folder / "result.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"status": "unfinished"}
+    accuracy, seconds = (found.get(key) for key in ("accuracy", "seconds_per_epoch"))
     return Result(
         folder,
         settings,
         found["status"],
         found.get("reason"),
-        found.get("accuracy", float("nan")),
-        found.get("seconds_per_epoch", float("nan")),
+        float("nan") if accuracy is None else accuracy,
+        float("nan") if seconds is None else seconds,
         metrics,
     )
 
