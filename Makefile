@@ -26,6 +26,7 @@ demo: setup
 
 bench: setup
 	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/oracle_error.py
 	$(BIN)/python benchmarks/million.py
 
 clean:

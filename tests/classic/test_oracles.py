@@ -22,6 +22,8 @@ def squared_error(weights, truth):
 
 @pytest.mark.parametrize("estimator", [KLIEP(width=WIDTH), LSIF(width=WIDTH)], ids=["kliep", "lsif"])
 def test_median_error_over_twenty_seeds_is_at_most_two_hundredths(estimator):
+    # LSIF's default penalty was chosen on these seeds: benchmarks/oracle_error.py has it on others, where its median
+    # is a little above this bound.
     problem = gaussian_shift()
     errors = []
     for seed in range(20):

@@ -28,8 +28,8 @@ class KMM(BaseEstimator):  # type: ignore[misc]
         width: sigma of the kernel, or "median" (median distance).
         upper: largest weight.
         slack: None for (sqrt(n) - 1) / sqrt(n) with n the size of a block.
-        tolerance: the objective is certified to be within this share of the optimum, by the Frank-Wolfe gap. The
-            certificate is cautious: the objective itself is usually fifty times closer.
+        tolerance: the objective is certified to be within this share of the optimum, by the Frank-Wolfe gap: an
+            upper bound, and a cautious one.
         block: largest number of points solved together.
         max_steps: of the solver, for each block; a warning says when they did not suffice.
         random_state: draws the blocks.
