@@ -9,6 +9,7 @@ from adiw.cli.data import data_app
 from adiw.cli.demo import demo
 from adiw.cli.listing import list_names
 from adiw.cli.run import run
+from adiw.cli.sweep import sweep
 
 app = typer.Typer(
     help="Importance weights for every training sample, estimated while the model trains.",
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(run)
+app.command()(sweep)
 app.command(name="list")(list_names)
 app.add_typer(data_app, name="data")
 
