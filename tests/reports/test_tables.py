@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from adiw.experiments.recipes import load
 from adiw.reports.grid import Grid, to_csv, to_text
 from adiw.reports.sweeps import Sweep, read_sweep
 from adiw.reports.tables import accuracy_table, figures_table, time_table, write_tables
@@ -146,3 +147,16 @@ def test_a_sweep_of_the_papers_size_is_written_as_eight_files(tmp_path: Path) ->
     assert text == to_text(accuracy_table(sweep))
     for word in ("MW-Net", "missing", "2 of 3 trials, 1 failed", "2 of 3 trials, 1 dead", "out of memory"):
         assert word in text
+
+
+@pytest.mark.parametrize("name", ["fmnist-noise", "fmnist-prior", "imagenet-noise", "val-size", "transforms"])
+def test_a_recipe_of_which_nothing_was_run_is_a_table_of_the_papers_figures(tmp_path: Path, name: str) -> None:
+    plan = load(name).as_dict()
+    sweep = read_sweep(write(tmp_path, plan, []))
+    grid = accuracy_table(sweep)
+    assert {row[k].text for row in grid.rows for k in range(1, len(grid.head), 3)} == {"missing"}
+    figures = [figure for measure in sweep.measures for row in plan["paper"][measure].values() for figure in row]
+    shown = sorted(row[k].text for row in grid.rows for k in range(2, len(grid.head), 3))
+    assert shown == sorted(f"{f[0]:.2f} ({f[1]:.2f})" if f else "-" for f in figures)
+    assert grid.notes[1] == "No bold: no trial is finished."
+    assert len(time_table(sweep).rows) == len(plan["rows"])
