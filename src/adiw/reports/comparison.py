@@ -1,0 +1,57 @@
+"""Which rows of a column are best: the highest mean, and those that a paired t-test cannot tell from it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LEVEL = 0.01
+Means = Mapping[int, float]  # trial number -> mean
+
+
+@dataclass(frozen=True)
+class Best:
+    """The rows to set in bold, and why there is none or why a row was not compared."""
+
+    rows: frozenset[str]
+    why: str | None = None
+
+
+def best_rows(column: Mapping[str, Means]) -> Best:
+    """The best rows of a column of trial means, at the 1% level; none where the highest has a single trial.
+
+    >>> column = {"a": {0: 88.0, 1: 88.2, 2: 88.1}, "b": {0: 88.1, 1: 87.9, 2: 88.2}, "c": {0: 60, 1: 61, 2: 60.5}}
+    >>> sorted(best_rows(column).rows)
+    ['a', 'b']
+    >>> best_rows({"a": {0: 88.0}, "b": {0: 70.0}})
+    Best(rows=frozenset(), why='a has one trial, and a t-test needs two')
+    """
+    found = {row: means for row, means in column.items() if means}
+    if not found:
+        return Best(frozenset(), "no trial is finished")
+    top = max(found, key=lambda row: statistics.fmean(found[row].values()))
+    if len(found[top]) < 2:
+        return Best(frozenset(), f"{top} has one trial, and a t-test needs two")
+    alone = [row for row, means in found.items() if len(means.keys() & found[top].keys()) < 2]
+    rows = [row for row in found if row not in alone and comparable(found[top], found[row])]
+    why = f"fewer than two trials in common with {top}: {', '.join(alone)}" if alone else None
+    return Best(frozenset(rows), why)
+
+
+def comparable(first: Means, second: Means) -> bool:
+    """Whether a paired t-test over their common trials finds no difference at the 1% level.
+
+    Differences that are all the same have no variance to test with: then equal is comparable and unequal is not.
+
+    >>> comparable({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}), comparable({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
+    (True, False)
+    """
+    common = sorted(first.keys() & second.keys())
+    differences = [first[trial] - second[trial] for trial in common]
+    size = max(abs(means[trial]) for means in (first, second) for trial in common)
+    if max(differences) - min(differences) <= 1e-9 * max(size, 1.0):
+        return abs(differences[0]) <= 1e-9 * max(size, 1.0)
+    from scipy.stats import ttest_rel  # slow to import
+
+    return bool(ttest_rel([first[t] for t in common], [second[t] for t in common]).pvalue >= LEVEL)

@@ -1,0 +1,151 @@
+"""The figures of a sweep: what they show, that they can be told apart, and that they come out the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from adiw.reports.bar_figures import time_figure, top_figure
+from adiw.reports.curve_figures import curves_figure
+from adiw.reports.figures import write_figures
+from adiw.reports.style import looks, save, styled
+from adiw.reports.sweeps import Sweep, read_sweep
+from adiw.reports.weight_figures import weights_figure
+from tests.reports.sweep_folder import realistic, recipe, result, write
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    return read_sweep(realistic(tmp_path_factory.mktemp("sweep"), epochs=40))
+
+
+def small(folder: Path, lines: list[dict[str, Any]], *rows: str) -> Sweep:
+    return read_sweep(write(folder, recipe(rows, ["x"]), lines))
+
+
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
+
+
+def test_every_kind_of_figure_is_written_as_pdf_and_png(tmp_path: Path, sweep: Sweep) -> None:
+    one = Sweep({**sweep.recipe, "columns": sweep.recipe["columns"][:1]}, sweep.cells, sweep.timing, ())
+    files = write_figures(one, tmp_path / "figures")
+    names = {"accuracy-0.3-pair", "top5-0.3-pair", "top-0.3-pair", "weights-0.3-pair", "time"}
+    assert {file.name for file in files} == {f"{name}.{kind}" for name in names for kind in ("pdf", "png")}
+    for file in files:
+        start = file.read_bytes()[:8]
+        assert start.startswith(b"%PDF" if file.suffix == ".pdf" else b"\x89PNG")
+
+
+def test_figures_come_out_the_same_byte_for_byte(tmp_path: Path, sweep: Sweep) -> None:
+    def made(folder: str) -> list[bytes]:
+        with styled():
+            return [file.read_bytes() for file in save(weights_figure(sweep, "0.3 pair"), tmp_path / folder, "w")]
+
+    first, second = made("a"), made("b")
+    assert first == second
+    assert b"CreationDate" not in first[0]
+    assert b"matplotlib" not in first[1].lower()
+
+
+def test_the_users_own_style_neither_reaches_in_nor_is_changed() -> None:
+    with mpl.rc_context({"font.size": 31.0}):
+        with styled():
+            assert mpl.rcParams["font.size"] == 9
+        assert mpl.rcParams["font.size"] == 31.0
+
+
+def test_a_look_is_never_used_twice_and_differs_in_grey() -> None:
+    found = list(looks([str(k) for k in range(40)]).values())
+    assert len({(look.colour, look.dashes) for look in found}) == 40
+    assert len({(look.dashes, look.marker) for look in found}) == 40  # without colour
+    assert len({(look.colour, look.hatch) for look in found}) == 40
+    assert len({look.hatch for look in found[:8]}) == 8
+
+
+def test_curves_are_the_mean_of_the_trials_with_a_band(tmp_path: Path) -> None:
+    lines = [result("a", "x", 0, [10.0, 20.0, 30.0]), result("a", "x", 1, [20.0, 40.0, 60.0])]
+    lines += [result("a", "x", 2, [5.0, 1.0], status="dead")]
+    figure = curves_figure(small(tmp_path, lines, "a", "b"), "x")
+    assert len(figure.axes) == 1
+    mean, dead, cross = figure.axes[0].lines
+    assert mean.get_ydata().tolist() == [15.0, 30.0, 45.0]
+    assert list(dead.get_ydata()) == [5.0, 1.0]
+    assert cross.get_marker() == "x"
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert {(1.0, 10.0), (3.0, 30.0), (1.0, 20.0), (3.0, 60.0)} <= set(map(tuple, band.tolist()))
+    assert "a  30.0" in texts(figure)
+    assert not any(text.startswith("b") for text in texts(figure))
+
+
+def test_trials_of_different_lengths_are_averaged_as_far_as_they_go(tmp_path: Path) -> None:
+    lines = [result("a", "x", 0, [10.0, 20.0, 30.0]), result("a", "x", 1, [20.0])]
+    (mean,) = curves_figure(small(tmp_path, lines, "a"), "x").axes[0].lines
+    assert mean.get_ydata().tolist() == [15.0, 20.0, 30.0]
+
+
+def test_those_that_end_close_together_get_a_closer_panel(sweep: Sweep) -> None:
+    figure = curves_figure(sweep, "0.4 symmetric")
+    assert len(figure.axes) == 2
+    labels = {line.get_label() for line in figure.axes[1].lines}
+    assert {"DIW", "ADIW-KM", "ADIW-KL", "ADIW-LS", "ADIW-WA", "Oracle"} == labels
+    low, high = figure.axes[1].get_ylim()
+    assert high - low < 8
+
+
+def test_the_legend_of_curves_lies_beside_them(tmp_path: Path, sweep: Sweep) -> None:
+    with styled():
+        figure = curves_figure(sweep, "0.4 symmetric")
+        save(figure, tmp_path, "c")
+        legend = figure.legends[0].get_window_extent()
+        for axes in figure.axes:
+            assert not legend.overlaps(axes.get_window_extent())
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 9])
+def test_short_runs_are_drawn_too(tmp_path: Path, epochs: int) -> None:
+    lines = [result(row, "x", 0, [50.0] * epochs) for row in "abc"]
+    files = write_figures(small(tmp_path, lines, "a", "b", "c"), tmp_path / "figures")
+    assert {file.stem for file in files} == {"accuracy-x", "time"}
+
+
+def test_without_any_result_there_is_no_figure(tmp_path: Path) -> None:
+    assert write_figures(small(tmp_path, [], "a"), tmp_path / "figures") == []
+    dead = [result("a", "x", 0, [1.0], status="dead", seconds_per_epoch=None)]
+    assert write_figures(small(tmp_path, dead, "a"), tmp_path / "figures") == []
+
+
+def test_bars_show_their_values_and_what_is_missing(sweep: Sweep) -> None:
+    figure = time_figure(sweep)
+    assert figure.axes[0].get_xscale() == "log"
+    ends = [round(bar.get_x() + bar.get_width(), 6) for bar in figure.axes[0].containers[2]]
+    assert ends[sweep.rows.index("DIW")] == 1.1
+    assert texts(figure).count("missing") == 1
+    top = top_figure(sweep, "0.5 symmetric")
+    assert texts(top).count("missing") == 2
+    assert {bar.get_hatch() for container in top.axes[0].containers for bar in container} == {"", "///"}
+
+
+def test_boxes_and_histograms_of_the_weights(sweep: Sweep) -> None:
+    figure = weights_figure(sweep, "0.3 pair")
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titles == ["DIW", "ADIW-KM", "ADIW-KL", "ADIW-LS", "ADIW-WA"]  # the others' weights are all one
+    assert len(figure.axes) == 2 * len(titles)
+    record = sweep.cells["DIW", "0.3 pair"].done[0].record["weights"]
+    boxes, histogram = figure.axes[:2]
+    medians = [line.get_ydata()[0] for line in boxes.lines if line.get_linewidth() == 1.4]
+    assert medians == [record["groups"][name]["box"][2] for name in ("intact", "mislabelled")]
+    shares = histogram.patches[0].get_data().values
+    assert np.allclose(shares, np.array(record["groups"]["intact"]["histogram"]) / 36000)
+    assert boxes.get_ylim()[1] >= max(group["box"][-1] for group in record["groups"].values())
+    assert {"intact", "mislabelled"} <= set(texts(figure))
+
+
+def test_weights_without_a_known_truth_are_one_group(tmp_path: Path) -> None:
+    group = {"count": 4, "box": [0.0, 0.5, 1.0, 1.5, 2.0], "mean": 1.0, "histogram": [2, 2]}
+    lines = [result("a", "x", 0, [50.0], weights={"edges": [0, 1, 2], "groups": {"all": group}})]
+    assert "all" in texts(weights_figure(small(tmp_path, lines, "a"), "x"))
