@@ -1,0 +1,158 @@
+"""Where the steps of DIW and ADIW spend their time, stage by stage, in the paper's window of iterations."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+
+from adiw.data import Samples
+from adiw.engine.feed import Batch, LoaderFeed, epoch_generator
+from adiw.engine.inputs import crop_and_flip
+from adiw.engine.loop import set_learning_rate
+from adiw.engine.stages import STAGES, StagedStep
+from adiw.engine.trace import StageTime, read_trace
+from adiw.experiments.implementations import check_method, find, with_solver
+from adiw.experiments.profile_plan import Plan, check_same
+from adiw.experiments.record import Folder, provenance
+from adiw.experiments.run import WORKERS, Run
+from adiw.experiments.settings import Settings
+from adiw.experiments.task import Task, prepare
+
+FILE = "profile.json"
+Progress = Callable[[str, int], None]
+
+
+def profile_all(
+    settings: Mapping[str, Settings],
+    plan: Plan,
+    out: Path,
+    root: Path | None = None,
+    device: torch.device | None = None,
+    workers: int = WORKERS,
+    progress: Progress = lambda name, epoch: None,
+) -> dict[str, Any]:
+    """Profile the implementations that ``settings`` names, and return the content of the folder's profile.json.
+
+    The file is written after each of them. One that is in it already is not run again; a file that was made with
+    other settings or another plan is refused.
+
+    Args:
+        settings: implementation -> settings, see ``adiw.experiments.implementations.settings_of``.
+        root, device, workers: as for ``adiw.experiments.run.run``.
+        progress: called with the implementation and the number of each epoch that has ended.
+    """
+    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    folder = Folder(out)
+    common = {"plan": plan.as_dict(), "device": device.type, "workers": workers}
+    content = folder.read_json(FILE) or {**common, "implementations": {}}
+    for name, chosen in settings.items():
+        check_method(name, chosen)
+        check_same(folder.path / FILE, content, common, name, chosen)
+    folder.create()
+    for name, chosen in settings.items():
+        if name not in content["implementations"]:
+            task = prepare(chosen, root)
+            content["implementations"][name] = profile_one(name, chosen, plan, task, device, workers, progress)
+            folder.write_json(FILE, content)
+    return dict(content)
+
+
+def profile_one(
+    name: str, settings: Settings, plan: Plan, task: Task, device: torch.device, workers: int, progress: Progress
+) -> dict[str, Any]:
+    """Train one implementation up to the last profiled epoch: its entry for profile.json.
+
+    Seconds are those of the recorded iterations together, as in the paper, averaged over the windows.
+    """
+    used, notes = with_solver(settings) if find(name).program else (settings, [])
+    job = Run(used, task, device, workers)
+    train = LoaderFeed(task.train, settings.batch, settings.seed, device, workers)
+    length = plan.length(len(train))
+    step = build_step(name, job)
+    windows = []
+    for epoch in range(1, max(plan.epochs) + 1):
+        set_learning_rate(job.optimizer, settings.learning_rate(epoch - 1))
+        batches = training_batches(train, task, epoch - 1)
+        if epoch in plan.epochs:
+            stages, whole = profile_window(partial(step, batches), plan, device)
+            windows.append({"epoch": epoch, **_as_dict(stages, whole)})
+        rest = 0 if epoch == max(plan.epochs) else length - plan.window * (epoch in plan.epochs)
+        for _ in range(rest):
+            step(batches)
+        progress(name, epoch)
+    return {
+        "settings": settings.as_dict(),
+        "solver": used.solver if find(name).program else None,
+        "notes": notes,
+        **_mean(windows),
+        "windows": windows,
+        **provenance(device),
+    }
+
+
+def build_step(name: str, job: Run) -> StagedStep:
+    """The staged step of an implementation, with its own way to validation batches."""
+    implementation, settings = find(name), job.settings
+    job.model.train()
+    if implementation.on_cpu:
+        job.reweight.to("cpu")
+    val = LoaderFeed(job.task.trusted, settings.val_batch, settings.seed, job.device, job.workers)
+    return StagedStep(job.model, job.optimizer, job.reweight, implementation.validation(val), job.bf16)
+
+
+def training_batches(feed: LoaderFeed, task: Task, epoch: int) -> Iterator[Batch]:
+    """An epoch's batches through a loader, in-memory samples too; those are augmented when they have arrived."""
+    if not (task.data.augment and isinstance(task.train, Samples)):
+        yield from feed.epoch(epoch)
+        return
+    random = epoch_generator(feed.seed, epoch, feed.device)
+    for x, y, index in feed.epoch(epoch):
+        yield crop_and_flip(x, random), y, index
+
+
+def profile_window(
+    step: Callable[[], Any], plan: Plan, device: torch.device
+) -> tuple[dict[str, StageTime], StageTime]:
+    """(time of each stage, time of the whole) in the recorded iterations of one window of steps."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's library writes a line for every start and stop
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    window = schedule(wait=plan.skip, warmup=plan.stabilise, active=plan.record, repeat=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.json"
+        with profile(
+            activities=activities, schedule=window, on_trace_ready=lambda done: done.export_chrome_trace(str(file))
+        ) as profiler:
+            for _ in range(plan.window):
+                step()
+                profiler.step()
+        # Names of kernels may hold characters that strict JSON does not allow.
+        trace = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
+    return read_trace(trace, STAGES)
+
+
+def _as_dict(stages: Mapping[str, StageTime], whole: StageTime) -> dict[str, Any]:
+    return {"stages": {name: asdict(time) for name, time in stages.items()}, "window": asdict(whole)}
+
+
+def _mean(windows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The stages and the whole, averaged over the windows."""
+    return {
+        "stages": {name: _average([window["stages"][name] for window in windows]) for name in STAGES},
+        "window": _average([window["window"] for window in windows]),
+    }
+
+
+def _average(times: list[dict[str, float | None]]) -> dict[str, float | None]:
+    """The mean of each figure; None where there is none."""
+    columns = {key: [time[key] for time in times] for key in times[0]}
+    known = {key: [value for value in values if value is not None] for key, values in columns.items()}
+    return {key: sum(values) / len(values) if values else None for key, values in known.items()}
