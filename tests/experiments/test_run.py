@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from adiw.divergences import MMD, Squared, Wasserstein
 from adiw.engine.feed import DeviceFeed
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.run import Run, build_optimizer, run, snapshot_epochs
@@ -194,6 +195,21 @@ def test_both_optimizers_take_their_settings() -> None:
     assert [adam.defaults[key] for key in ("lr", "weight_decay")] == [0.5, 0.2]
 
 
+@pytest.mark.parametrize(
+    ("method", "given", "divergence"),
+    [
+        ("adiw-ls", {"penalty": 1e-3}, Squared(penalty=1e-3)),
+        ("adiw-ls", {"width": 0.3, "step_size": 0.2}, Squared(width=0.3, step_size=0.2)),
+        ("adiw-wa", {"penalty": 5.0, "critic": "network"}, Wasserstein(penalty=5.0, critic="network")),
+        ("adiw-wa", {}, Wasserstein()),
+        ("adiw-km", {"penalty": 5.0, "critic": "network", "width": 0.3}, MMD(width=0.3)),
+    ],
+)
+def test_a_divergence_takes_the_settings_that_it_has(method: str, given: dict[str, Any], divergence: object) -> None:
+    settings = resolve({"method": method, **given})
+    assert Run(settings, prepare(settings), CPU, 0).reweight.divergence == divergence
+
+
 @pytest.mark.parametrize("epochs", [1, 3, 20, 21, 400])
 def test_snapshots_are_few_and_the_last_epoch_is_among_them(epochs: int) -> None:
     chosen = sorted(snapshot_epochs(epochs))
@@ -224,6 +240,7 @@ def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
         {"method": "adiw-km", "width": 0.1, "step_size": 0.2},
         {"method": "adiw-ls", "width": "auto", "exact": True},
         {"method": "adiw-wa", "mean_one": True, "cap": 3.0, "min_ess": 0.5},
+        {"method": "adiw-wa", "critic": "network", "penalty": 5.0},
         {"method": "adiw-kl", "val_batch": 20, "val_refresh": 5},
         {"method": "diw", "width": "quantile"},
         {"method": "diw", "solver": "osqp"},

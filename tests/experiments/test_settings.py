@@ -55,6 +55,7 @@ def test_settings_are_frozen_and_survive_as_a_dict() -> None:
         ({"optimizer": "sdg"}, "unknown optimizer 'sdg': expected one of sgd, adam"),
         ({"transform": "feature"}, "unknown transform 'feature': expected one of features, loss"),
         ({"solver": "cvx"}, "unknown solver 'cvx': expected one of cvxopt, "),
+        ({"critic": "net"}, "unknown critic 'net': expected one of network, "),
         ({"epochs": -1}, "epochs must be at least 1, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"batch": 0}, "batch must be at least 1, got 0"),

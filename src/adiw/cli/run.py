@@ -36,6 +36,8 @@ def run(
     transform: Annotated[str | None, typer.Option(help="loss or features, for ADIW.")] = None,
     width: Annotated[str | None, typer.Option(help="Kernel width: a number, auto (ADIW) or quantile (DIW).")] = None,
     step_size: Annotated[float | None, typer.Option(help="Step size of weight estimation.")] = None,
+    penalty: Annotated[float | None, typer.Option(help="lambda of ADIW-LS, kappa of ADIW-WA's network.")] = None,
+    critic: Annotated[str | None, typer.Option(help="ADIW-WA's critic: exact or network.")] = None,
     solver: Annotated[str | None, typer.Option(help="DIW's QP solver: gpu, cvxopt or osqp.")] = None,
     exact: Annotated[bool | None, typer.Option(help="The paper's separate pass for z.")] = None,
     val_batch: Annotated[int | None, typer.Option(help="Validation samples matched with a batch.")] = None,

@@ -76,10 +76,14 @@ def _features(context: Context) -> Features:
     return Features(f"network.{layer}", class_prior=ratio)
 
 
-def _given(settings: Settings, width: str = "width") -> dict[str, Any]:
+def _given(settings: Settings, *more: str, width: str = "width") -> dict[str, Any]:
     """The divergence's settings that were given; the others keep the divergence's defaults."""
-    options = {width: settings.width, "step_size": settings.step_size}
+    options = {width: settings.width, **{name: getattr(settings, name) for name in ("step_size", *more)}}
     return {key: value for key, value in options.items() if value is not None}
+
+
+def _wasserstein(settings: Settings) -> Wasserstein:
+    return Wasserstein(**_given(settings, "penalty", "critic", width="scale"))
 
 
 def _oracle(context: Context) -> nn.Module:
@@ -128,8 +132,8 @@ METHODS: dict[str, Method] = {
     "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),
     "adiw-km": Method(_adiw(lambda s: MMD(**_given(s))), "ADIW, maximum mean discrepancy"),
     "adiw-kl": Method(_adiw(lambda s: KL(**_given(s))), "ADIW, Kullback-Leibler divergence"),
-    "adiw-ls": Method(_adiw(lambda s: Squared(**_given(s))), "ADIW, squared distance"),
-    "adiw-wa": Method(_adiw(lambda s: Wasserstein(**_given(s, width="scale"))), "ADIW, Wasserstein-1 distance"),
+    "adiw-ls": Method(_adiw(lambda s: Squared(**_given(s, "penalty"))), "ADIW, squared distance"),
+    "adiw-wa": Method(_adiw(_wasserstein), "ADIW, Wasserstein-1 distance"),
     "oracle": Method(_oracle, "the true weights"),
     "two-step-kmm": Method(_two_step("KMM"), "classic KMM on features, then weighted training"),
     "two-step-kliep": Method(_two_step("KLIEP"), "classic KLIEP on features, then weighted training"),

@@ -40,6 +40,7 @@ class Settings:
         method: a name in ``adiw.experiments.methods.METHODS``.
         transform: "loss" or "features", for the ADIW methods.
         width, step_size: of the divergence; width may be "auto" (ADIW) or "quantile" (DIW).
+        penalty: lambda of ADIW-LS, or kappa of ADIW-WA's critic network; critic: of ADIW-WA, "exact" or "network".
         solver: of DIW's quadratic program: "gpu", "cvxopt" or "osqp".
         exact: z from the paper's separate evaluation-mode pass.
         val_batch, val_refresh: validation samples matched with a batch, and evaluated anew in each step.
@@ -64,6 +65,8 @@ class Settings:
     width: float | str | None = None
     solver: str = "gpu"
     step_size: float | None = None
+    penalty: float | None = None
+    critic: str | None = None
     exact: bool = False
     val_batch: int = 256
     val_refresh: int | None = None
@@ -95,9 +98,14 @@ class Settings:
                 raise SettingsError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
         if not 0 <= self.seed < 2**32:
             raise SettingsError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
-        tables = (("optimizer", ("sgd", "adam")), ("transform", ("loss", "features")), ("solver", tuple(SOLVERS)))
+        tables = (
+            ("optimizer", ("sgd", "adam")),
+            ("transform", ("loss", "features")),
+            ("solver", tuple(SOLVERS)),
+            ("critic", ("auto", "exact", "network")),
+        )
         for name, known in tables:
-            if getattr(self, name) not in known:
+            if getattr(self, name) is not None and getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
 
     def learning_rate(self, epoch: int) -> float:

@@ -1,0 +1,157 @@
+"""A small table, and how it is written: as text, Markdown, LaTeX (booktabs) and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: "\\" + sign for sign in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True)
+class Box:
+    """One cell: its text, and whether it stands out."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a column; neighbours of one group share a head above theirs."""
+
+    name: str
+    group: str = ""
+
+    @property
+    def full(self) -> str:
+        return f"{self.group}, {self.name}" if self.group and self.name else self.group or self.name
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: a title, the columns' heads, rows of boxes (as many as heads), and notes below.
+
+    >>> grid = Grid("Accuracy", [Head("method"), Head("%")], [[Box("KL"), Box("88.70", bold=True)]], ["One trial."])
+    >>> print(to_text(grid))
+    Accuracy
+    <BLANKLINE>
+    method       %
+    ------  ------
+    KL      88.70*
+    <BLANKLINE>
+    One trial.
+    <BLANKLINE>
+    """
+
+    title: str
+    head: Sequence[Head]
+    rows: Sequence[Sequence[Box]]
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.head):
+                raise ValueError(f"{self.title}: expected rows of {len(self.head)} boxes, came one of {len(row)}")
+
+
+def to_text(grid: Grid) -> str:
+    """For a terminal: columns aligned, a star behind what is bold."""
+    body = [[box.text + ("*" if box.bold else "") for box in row] for row in grid.rows]
+    widths = [max(map(len, column)) for column in zip([head.name for head in grid.head], *body, strict=True)]
+    spans = _spans(grid)
+    for group, start, count in spans:  # a group's head may be wider than its columns: the last one grows
+        widths[start + count - 1] += max(0, len(group) - (sum(widths[start : start + count]) + 2 * (count - 1)))
+    lines = ["  ".join(group.ljust(sum(widths[at : at + n]) + 2 * (n - 1)) for group, at, n in spans).rstrip()]
+    lines = lines if any(head.group for head in grid.head) else []
+    lines.append(_aligned([head.name for head in grid.head], widths))
+    lines.append("  ".join("-" * width for width in widths))
+    lines += [_aligned(row, widths) for row in body]
+    notes = [textwrap.fill(note, 110, subsequent_indent="  ") for note in grid.notes]
+    return "\n".join([grid.title, "", *lines, *(["", *notes] if notes else [])]) + "\n"
+
+
+def to_markdown(grid: Grid) -> str:
+    """For GitHub: heads of one line, two stars around what is bold.
+
+    >>> print(to_markdown(Grid("T", [Head("a"), Head("b", "G")], [[Box("x_1"), Box("2|3", bold=True)]])))
+    ### T
+    <BLANKLINE>
+    | a | G, b |
+    | --- | ---: |
+    | x\\_1 | **2\\|3** |
+    <BLANKLINE>
+    """
+    rows = [[_bold(box, _markdown, "**{}**") for box in row] for row in grid.rows]
+    lines = [[_markdown(head.full) for head in grid.head], ["---"] + ["---:"] * (len(grid.head) - 1), *rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    notes = "".join(f"\n- {_markdown(note)}" for note in grid.notes)
+    return f"### {_markdown(grid.title)}\n\n{table}\n" + (f"{notes}\n" if notes else "")
+
+
+def to_latex(grid: Grid) -> str:
+    """For a paper: needs the package booktabs."""
+    spans = _spans(grid)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(grid.title)}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(grid.head) - 1)}}}", r"\toprule"]
+    if any(head.group for head in grid.head):
+        lines.append(" & ".join(rf"\multicolumn{{{n}}}{{c}}{{{_latex(group)}}}" for group, _, n in spans) + r" \\")
+        lines.append("".join(rf"\cmidrule(lr){{{at + 1}-{at + n}}}" for group, at, n in spans if group))
+    lines += [" & ".join(_latex(head.name) for head in grid.head) + r" \\", r"\midrule"]
+    lines += [" & ".join(_bold(box, _latex, r"\textbf{{{}}}") for box in row) + r" \\" for row in grid.rows]
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if grid.notes:
+        lines += ["", r"\vspace{4pt}\footnotesize\raggedright", *(_latex(note) + r"\par" for note in grid.notes)]
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
+
+
+def to_csv(grid: Grid) -> str:
+    """For other programs: the heads and the boxes' texts, without title and notes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([head.full for head in grid.head])
+    writer.writerows([box.text for box in row] for row in grid.rows)
+    return text.getvalue()
+
+
+def _spans(grid: Grid) -> list[tuple[str, int, int]]:
+    """(group, first column, number of columns) of neighbours with one group; each without a group for itself."""
+    keys = [(head.group, -1 if head.group else at) for at, head in enumerate(grid.head)]
+    found, start = [], 0
+    for (group, _), members in groupby(keys):
+        count = len(list(members))
+        found.append((group, start, count))
+        start += count
+    return found
+
+
+def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
+    """The first to the left, figures to the right."""
+    first, *rest = (
+        text.rjust(width) if at else text.ljust(width)
+        for at, (text, width) in enumerate(zip(texts, widths, strict=True))
+    )
+    return "  ".join([first, *rest]).rstrip()
+
+
+def _bold(box: Box, escape: Callable[[str], str], form: str) -> str:
+    return form.format(escape(box.text)) if box.bold else escape(box.text)
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", text).replace("\n", " ")
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in text)
