@@ -13,13 +13,14 @@ from torch.profiler import record_function
 
 from adiw.baselines import DIW
 from adiw.dynamic import ADIW
-from adiw.engine.feed import Batch, Feed
+from adiw.engine.feed import Batch
 from adiw.engine.loop import autocast
 from adiw.ledger import Ledger
 from adiw.observer import evaluation_mode
 from adiw.probe import Window
 from adiw.transforms import Observed
 
+Epochs = Callable[[int], Iterator[Batch]]  # the number of an epoch -> its batches, from a loader made for it
 STAGES = (
     "fetch train",
     "fetch val",
@@ -98,13 +99,13 @@ class StagedStep:
         return self.reweight.estimate(index, train, val, finite).to(self.device)
 
 
-def outside(feed: Feed) -> Callable[[], Batch]:
+def outside(epochs: Epochs) -> Callable[[], Batch]:
     """Validation batches from a loader made once, outside the training loop, and again only when it is exhausted."""
-    batches = chain.from_iterable(feed.epoch(number) for number in count())
+    batches = chain.from_iterable(epochs(number) for number in count())
     return lambda: next(batches)
 
 
-def anew(feed: Feed) -> Callable[[], Batch]:
+def anew(epochs: Epochs) -> Callable[[], Batch]:
     """Validation batches as the original DIW takes them: the first of a loader that is made for each of them."""
     numbers = count()
-    return lambda: next(feed.epoch(next(numbers)))
+    return lambda: next(epochs(next(numbers)))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adiw.baselines.quadratic import resolve_solver
-from adiw.engine.feed import Batch, Feed
-from adiw.engine.stages import anew, outside
+from adiw.engine.feed import Batch
+from adiw.engine.stages import Epochs, anew, outside
 from adiw.experiments.settings import Settings, SettingsError, unknown
 
 
@@ -21,7 +21,7 @@ class Implementation:
     """
 
     about: str
-    validation: Callable[[Feed], Callable[[], Batch]]
+    validation: Callable[[Epochs], Callable[[], Batch]]
     program: bool
     on_cpu: bool
 

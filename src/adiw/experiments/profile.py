@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -12,18 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, schedule
+from torch import Generator, Tensor, nn
 
 from adiw.data import Samples
 from adiw.engine.feed import Batch, LoaderFeed, epoch_generator
 from adiw.engine.inputs import crop_and_flip
 from adiw.engine.loop import set_learning_rate
+from adiw.engine.profiler import profile_window
 from adiw.engine.stages import STAGES, StagedStep
-from adiw.engine.trace import StageTime, read_trace
+from adiw.engine.trace import StageTime
 from adiw.experiments.implementations import check_method, find, with_solver
+from adiw.experiments.methods import Context
+from adiw.experiments.methods import find as find_method
 from adiw.experiments.profile_plan import Plan, check_same
 from adiw.experiments.record import Folder, provenance
-from adiw.experiments.run import WORKERS, Run
+from adiw.experiments.run import WORKERS, build_model, build_optimizer
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
 
@@ -74,16 +74,15 @@ def profile_one(
     Seconds are those of the recorded iterations together, as in the paper, averaged over the windows.
     """
     used, notes = with_solver(settings) if find(name).program else (settings, [])
-    job = Run(used, task, device, workers)
     train = LoaderFeed(task.train, settings.batch, settings.seed, device, workers)
     length = plan.length(len(train))
-    step = build_step(name, job)
+    step = build_step(name, used, task, device, workers)
     windows = []
     for epoch in range(1, max(plan.epochs) + 1):
-        set_learning_rate(job.optimizer, settings.learning_rate(epoch - 1))
+        set_learning_rate(step.optimizer, settings.learning_rate(epoch - 1))
         batches = training_batches(train, task, epoch - 1)
         if epoch in plan.epochs:
-            stages, whole = profile_window(partial(step, batches), plan, device)
+            stages, whole = profile_window(partial(step, batches), plan.skip, plan.stabilise, plan.record, device)
             windows.append({"epoch": epoch, **_as_dict(stages, whole)})
         rest = 0 if epoch == max(plan.epochs) else length - plan.window * (epoch in plan.epochs)
         for _ in range(rest):
@@ -99,14 +98,21 @@ def profile_one(
     }
 
 
-def build_step(name: str, job: Run) -> StagedStep:
-    """The staged step of an implementation, with its own way to validation batches."""
-    implementation, settings = find(name), job.settings
-    job.model.train()
-    if implementation.on_cpu:
-        job.reweight.to("cpu")
-    val = LoaderFeed(job.task.trusted, settings.val_batch, settings.seed, job.device, job.workers)
-    return StagedStep(job.model, job.optimizer, job.reweight, implementation.validation(val), job.bf16)
+def build_step(name: str, settings: Settings, task: Task, device: torch.device, workers: int) -> StagedStep:
+    """Network, optimizer and method of an implementation, and its own way to validation batches."""
+    torch.manual_seed(settings.seed)
+    model = build_model(settings, task).to(device).train()
+    optimizer = build_optimizer(settings, model)
+    criterion, random = nn.CrossEntropyLoss(reduction="none"), Generator().manual_seed(settings.seed)
+    context = Context(settings, task, model, criterion, optimizer, random, _no_features)
+    reweight: Any = find_method(settings.method).build(context).to("cpu" if find(name).on_cpu else device)
+    feed = LoaderFeed(task.trusted, settings.val_batch, settings.seed, device, workers)
+    bf16 = settings.bf16 and device.type == "cuda"
+    return StagedStep(model, optimizer, reweight, find(name).validation(feed.epoch), bf16)
+
+
+def _no_features() -> tuple[Tensor, Tensor]:
+    raise AssertionError("neither DIW nor ADIW asks for features of another network")
 
 
 def training_batches(feed: LoaderFeed, task: Task, epoch: int) -> Iterator[Batch]:
@@ -117,26 +123,6 @@ def training_batches(feed: LoaderFeed, task: Task, epoch: int) -> Iterator[Batch
     random = epoch_generator(feed.seed, epoch, feed.device)
     for x, y, index in feed.epoch(epoch):
         yield crop_and_flip(x, random), y, index
-
-
-def profile_window(
-    step: Callable[[], Any], plan: Plan, device: torch.device
-) -> tuple[dict[str, StageTime], StageTime]:
-    """(time of each stage, time of the whole) in the recorded iterations of one window of steps."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's library writes a line for every start and stop
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
-    window = schedule(wait=plan.skip, warmup=plan.stabilise, active=plan.record, repeat=1)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "trace.json"
-        with profile(
-            activities=activities, schedule=window, on_trace_ready=lambda done: done.export_chrome_trace(str(file))
-        ) as profiler:
-            for _ in range(plan.window):
-                step()
-                profiler.step()
-        # Names of kernels may hold characters that strict JSON does not allow.
-        trace = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
-    return read_trace(trace, STAGES)
 
 
 def _as_dict(stages: Mapping[str, StageTime], whole: StageTime) -> dict[str, Any]:
