@@ -115,8 +115,8 @@ def _notes(profile: Mapping[str, Any]) -> list[str]:
         notes.append("No GPU was used, so there is no device time.")
     else:
         notes.append(
-            "Device time runs from the start of a stage's first kernel to the end of its last, gaps included; kernels "
-            "alone: all stages without the gaps."
+            "Device time runs from the start of a stage's first kernel to the end of its last, gaps included; "
+            "kernels alone: all stages without the gaps."
         )
     notes += [f"{name}: {note}." for name, entry in entries.items() for note in entry["notes"]]
     return notes + list(dict.fromkeys(_made_with(entry) for entry in entries.values()))
