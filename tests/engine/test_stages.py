@@ -46,8 +46,8 @@ def samples(count: int, seed: int) -> TensorDataset:
 
 
 def network() -> nn.Module:
-    """Without batch norm: its running statistics have seen the batch in the ordinary step's separate pass, which comes
-    after the training pass, and not in this one's, which comes before."""
+    """Without batch norm: in the ordinary step the separate pass comes after the training pass, with running
+    statistics that have seen the batch; here it comes before."""
     torch.manual_seed(0)
     layers = nn.Linear(5, 8), nn.LayerNorm(8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, CLASSES)
     return nn.Sequential(*layers)
