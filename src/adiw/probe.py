@@ -66,6 +66,11 @@ class Probe(nn.Module):
     def __len__(self) -> int:
         return len(self.order)
 
+    @property
+    def host_work(self) -> str | None:
+        """Why a step needs the host, or None: samples on the device are found there."""
+        return None if self.cached is not None else "the trusted samples are read by the host"
+
     def next_batch(self) -> tuple[Tensor, Any]:
         """(index, batch) of the next ``refresh`` validation samples, on the device."""
         ahead = torch.arange(self.refresh, device=self.cursor.device)

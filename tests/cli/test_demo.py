@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from adiw.cli import demo as demo_module
-from adiw.experiments.run import run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.watch import DeadRunError
 from tests.cli.conftest import Command
@@ -51,7 +51,7 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
             settings = resolve({"method": method, "seed": seed, "epochs": epochs, "lr": 1e6 if seed else 0.1})
             if method in ("uniform", "oracle"):
                 try:
-                    run(settings, folder, device=torch.device("cpu"))
+                    run(settings, folder, engine=Engine(torch.device("cpu")))
                 except DeadRunError:
                     assert seed == 1
                 yield method
@@ -73,7 +73,7 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
 def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
     adiw: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), device=torch.device("cpu"))
+    run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), engine=Engine(torch.device("cpu")))
     Path("d/uniform-0/kept").mkdir()
     monkeypatch.setattr(demo_module, "_run_all", lambda jobs: iter(()))
     said = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")

@@ -14,7 +14,7 @@ import torch
 
 from adiw.cli.console import StopRequest, one_line_errors
 from adiw.engine import checkpoint
-from adiw.experiments.run import run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
@@ -36,7 +36,7 @@ def test_stopped_terminated_killed_and_still_the_same_run(
     write_module(tmp_path, "signal_network")
     options = ["--method", "adiw-kl", "--model", "signal_network:signalling", "--epochs", EPOCHS, "--out", "r"]
     given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS}
-    run(resolve(given), tmp_path / "whole", device=CPU)
+    run(resolve(given), tmp_path / "whole", engine=Engine(CPU))
 
     # (after how many epochs it stops, the arguments that go on)
     for number, step, epoch, more in ((signal.SIGINT, 23, 3, []), (signal.SIGTERM, 11, 5, ["--resume"])):

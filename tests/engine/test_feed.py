@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from adiw.engine.feed import Batch, DeviceFeed, Feed, LoaderFeed
+from adiw.engine.feed import Batch, DeviceFeed, Feed, LoaderFeed, batches
 
 CPU = torch.device("cpu")
 # PyTorch starts its workers by fork, and remarks on a machine with a single core.
@@ -48,15 +48,14 @@ def loader_feed(size: int, batch: int, seed: int = 0, workers: int = 0) -> Loade
 
 
 def order(feed: Feed, epoch: int) -> list[int]:
-    return torch.cat([index for _, _, index in feed.epoch(epoch)]).tolist()
+    return torch.cat([index.clone() for _, _, index in batches(feed, epoch)]).tolist()
 
 
 @pytest.mark.parametrize("make", [device_feed, loader_feed])
 class TestBothFeeds:
     def test_every_sample_comes_once_but_for_the_dropped_remainder(self, make: Any) -> None:
         feed = make(23, 5)
-        batches = list(feed.epoch(0))
-        assert len(batches) == len(feed) == 4
+        assert len(list(batches(feed, 0))) == len(feed) == 4
         seen = order(feed, 0)
         assert len(seen) == len(set(seen)) == 20
         assert set(seen) <= set(range(23))
@@ -64,7 +63,7 @@ class TestBothFeeds:
         assert len(dropped) > 1  # not always the same ones
 
     def test_samples_labels_and_indices_belong_together(self, make: Any) -> None:
-        for x, y, index in make(12, 4).epoch(1):
+        for x, y, index in batches(make(12, 4), 1):
             assert torch.equal(x[:, 0].floor().long(), index)
             assert torch.equal(y, 10 * index)
             assert index.dtype == torch.int64
@@ -89,7 +88,7 @@ def test_augmentation_on_the_device_depends_on_seed_and_epoch_alone() -> None:
 
     def epoch(seed: int, number: int) -> Tensor:
         feed = DeviceFeed(images, torch.zeros(20).long(), 5, seed, CPU, augment=True)
-        return torch.cat([x for x, _, _ in feed.epoch(number)])
+        return torch.cat([x for x, _, _ in batches(feed, number)])
 
     first = epoch(0, 2)
     torch.rand(3)
@@ -101,12 +100,13 @@ def test_augmentation_on_the_device_depends_on_seed_and_epoch_alone() -> None:
 def test_without_augmentation_the_samples_are_as_stored() -> None:
     images = torch.rand(20, 3, 8, 8)
     feed = DeviceFeed(images, torch.zeros(20).long(), 5, 0, CPU, augment=False)
-    for x, _, index in feed.epoch(0):
+    for x, _, index in batches(feed, 0):
         assert torch.equal(x, images[index])
 
 
 def content(feed: LoaderFeed, epoch: int) -> Batch:
-    x, y, index = (torch.cat(parts) for parts in zip(*feed.epoch(epoch), strict=True))
+    kept = [[part.clone() for part in batch] for batch in batches(feed, epoch)]
+    x, y, index = (torch.cat(parts) for parts in zip(*kept, strict=True))
     return x, y, index
 
 
@@ -134,7 +134,7 @@ def test_reading_leaves_the_programs_own_random_numbers_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    list(loader_feed(8, 4).epoch(0))
+    list(batches(loader_feed(8, 4), 0))
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -144,3 +144,18 @@ def test_workers_leave_ctrl_c_to_the_process_that_trains() -> None:
     assert not content(answers, 0)[1].any()
     here = LoaderFeed(AnswersToInterrupts(4), 2, 0, CPU, workers=0)
     assert content(here, 0)[1].all()  # the process itself still does
+
+
+@pytest.mark.parametrize("make", [device_feed, loader_feed])
+def test_every_batch_comes_to_the_same_place(make: Any) -> None:
+    """A captured graph reads the tensors that it was recorded with."""
+    feed = make(12, 4)
+    feed.begin(0)
+    places = []
+    for _ in range(3):
+        feed.fetch()
+        feed.batch()
+        held = [feed.order, feed.place] if isinstance(feed, DeviceFeed) else feed.held
+        places.append([part.data_ptr() for part in held])
+    feed.begin(1)
+    assert places[0] == places[1] == places[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.engine.inputs import Scaled, crop_and_flip
+from adiw.engine.inputs import Scaled, crop_and_flip, draw_crops
 
 
 class Seen(nn.Module):
@@ -65,7 +65,7 @@ def shifts_and_mirrors(image: Tensor, padding: int) -> list[Tensor]:
 
 def test_every_image_becomes_a_shifted_or_mirrored_copy_of_itself() -> None:
     x = torch.randint(1, 256, (40, 2, 5, 6), generator=Generator().manual_seed(1), dtype=torch.uint8)
-    out = crop_and_flip(x, Generator().manual_seed(0), padding=2)
+    out = crop_and_flip(x, draw_crops(40, Generator().manual_seed(0), padding=2), padding=2)
     assert (out.shape, out.dtype) == (x.shape, x.dtype)
     chosen = []
     for before, after in zip(x, out, strict=True):
@@ -81,12 +81,11 @@ def test_every_image_becomes_a_shifted_or_mirrored_copy_of_itself() -> None:
 def test_all_shifts_occur() -> None:
     single = torch.zeros(2000, 1, 9, 9)
     single[:, :, 4, 4] = 1
-    out = crop_and_flip(single, Generator().manual_seed(0))
+    out = crop_and_flip(single, draw_crops(2000, Generator().manual_seed(0)))
     assert set(out.flatten(1).argmax(1).tolist()) == set(range(81))
 
 
 def test_the_generator_decides() -> None:
-    x = torch.rand(16, 3, 8, 8)
-    first, again, other = (crop_and_flip(x, Generator().manual_seed(seed)) for seed in (3, 3, 4))
+    first, again, other = (draw_crops(16, Generator().manual_seed(seed)) for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import KL, MMD, Wasserstein
 from adiw.engine.feed import Batch, LoaderFeed
+from adiw.engine.feed import batches as batches_of
 from adiw.engine.loop import train_step
 from adiw.engine.stages import STAGES, StagedStep, anew, outside
 
@@ -61,29 +63,33 @@ def feed_of(dataset: TensorDataset, batch: int) -> LoaderFeed:
     return LoaderFeed(dataset, batch, seed=0, device=CPU, workers=0)
 
 
-def staged(name: str, model: nn.Module, val_set: TensorDataset, num_train: int) -> StagedStep:
+def staged(
+    name: str, model: nn.Module, val_set: TensorDataset, num_train: int, clip: float | None = None
+) -> StagedStep:
     reweight = METHODS[name](model, val_set, num_train)
-    return StagedStep(model, optimizer_of(model), reweight, outside(feed_of(val_set, 12).epoch), bf16=False)
+    fetch_val = outside(partial(batches_of, feed_of(val_set, 12)))
+    return StagedStep(model, optimizer_of(model), reweight, fetch_val, clip=clip)
 
 
 def several_epochs(feed: LoaderFeed) -> Iterator[Batch]:
     for number in range(STEPS):
-        yield from feed.epoch(number)
+        yield from batches_of(feed, number)
 
 
+@pytest.mark.parametrize("clip", [None, 0.3])
 @pytest.mark.parametrize("name", METHODS)
-def test_it_is_the_ordinary_step_with_the_separate_pass(name: str) -> None:
+def test_it_is_the_ordinary_step_with_the_separate_pass(name: str, clip: float | None) -> None:
     train_set, val_set = samples(40, seed=1), samples(12, seed=2)
     model = network()
     twin = copy.deepcopy(model)
-    step, reweight = staged(name, model, val_set, 40), METHODS[name](twin, val_set, 40)
+    step, reweight = staged(name, model, val_set, 40, clip), METHODS[name](twin, val_set, 40)
     optimizer = optimizer_of(twin)
     batches, again = several_epochs(feed_of(train_set, 8)), several_epochs(feed_of(train_set, 8))
     for number in range(STEPS):
         torch.manual_seed(number)  # of the dropout
         loss = step(batches)
         torch.manual_seed(number)
-        expected = train_step(twin, reweight, optimizer, *next(again))
+        expected = train_step(twin, reweight, optimizer, *next(again), clip=clip)
         # All validation samples are in every batch, in another order: sums differ in their last bits.
         torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(step.reweight.weights, reweight.weights, rtol=1e-3, atol=1e-3)
@@ -94,7 +100,7 @@ def test_it_is_the_ordinary_step_with_the_separate_pass(name: str) -> None:
 
 def test_every_stage_is_recorded_once_in_a_step_and_nothing_happens_outside_of_them() -> None:
     train_set, val_set = samples(40, seed=1), samples(12, seed=2)
-    step, batches = staged("kl", network(), val_set, 40), feed_of(train_set, 8).epoch(0)
+    step, batches = staged("kl", network(), val_set, 40), batches_of(feed_of(train_set, 8), 0)
     step(batches)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         step(batches)
@@ -109,8 +115,8 @@ def test_a_sample_that_is_not_finite_weighs_nothing_and_spoils_nothing() -> None
     model = nn.Linear(5, CLASSES)
     nan_loss = lambda outputs, y: torch.where(y == 2, torch.nan, CRITERION(outputs, y))  # noqa: E731
     reweight = ADIW(model, nan_loss, val_set, 8, warmup_steps=0)
-    step = StagedStep(model, optimizer_of(model), reweight, outside(feed_of(val_set, 12).epoch), bf16=False)
-    assert step(feed_of(train_set, 8).epoch(0)).isfinite()
+    step = StagedStep(model, optimizer_of(model), reweight, outside(partial(batches_of, feed_of(val_set, 12))))
+    assert step(batches_of(feed_of(train_set, 8), 0)).isfinite()
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adiw.experiments.run import run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 
 EPOCHS = 4
@@ -32,7 +32,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if method not in folders:
             folders[method] = tmp_path_factory.mktemp("finished") / method
             settings = resolve({"method": method, "epochs": EPOCHS})
-            run(settings, folders[method], device=torch.device("cpu"))
+            run(settings, folders[method], engine=Engine(torch.device("cpu")))
         return folders[method]
 
     return folder

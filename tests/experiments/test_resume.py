@@ -15,7 +15,7 @@ from adiw.engine import checkpoint
 from adiw.engine.checkpoint import NAME, PREVIOUS, CheckpointError
 from adiw.experiments import run as run_module
 from adiw.experiments.methods import METHODS
-from adiw.experiments.run import Interrupted, run
+from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.watch import DeadRunError
 from tests.experiments.conftest import EPOCHS
@@ -43,7 +43,7 @@ def same(first: Any, second: Any) -> bool:
 
 def interrupted(settings: Settings, folder: Path, after: int) -> None:
     with pytest.raises(Interrupted, match=f"stopped after epoch {after} of {settings.epochs}; go on with --resume"):
-        run(settings, folder, device=CPU, stop=stop_after(after))
+        run(settings, folder, engine=Engine(CPU), stop=stop_after(after))
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -62,19 +62,19 @@ def test_a_resumed_run_is_the_uninterrupted_one(finished: Callable[[str], Path],
     interrupted(settings, tmp_path, 2)
     assert not (tmp_path / "result.json").exists()
     torch.rand(3)
-    run(settings, tmp_path, device=CPU, resume=True)
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished(method), tmp_path)
 
 
 def test_features_and_a_slow_probe_resume_too(tmp_path: Path) -> None:
     given = {"method": "adiw-kl", "transform": "features", "val_batch": 24, "val_refresh": 7, "epochs": 3}
     settings = resolve(given)
-    run(settings, tmp_path / "whole", device=CPU)
+    run(settings, tmp_path / "whole", engine=Engine(CPU))
     interrupted(settings, tmp_path / "cut", 1)
     interrupted_again = stop_after(1)
     with pytest.raises(Interrupted):
-        run(settings, tmp_path / "cut", device=CPU, resume=True, stop=interrupted_again)
-    run(settings, tmp_path / "cut", device=CPU, resume=True)
+        run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True, stop=interrupted_again)
+    run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
@@ -85,7 +85,7 @@ def test_rows_written_after_the_last_checkpoint_are_made_anew(
     interrupted(settings, tmp_path, 2)
     with (tmp_path / "metrics.jsonl").open("a") as file:  # what a kill leaves behind
         file.write('{"epoch": 3, "loss": 99.0}\n{"epo')
-    run(settings, tmp_path, device=CPU, resume=True)
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished("adiw-kl"), tmp_path)
 
 
@@ -95,7 +95,7 @@ def test_a_kill_before_the_first_checkpoint_resumes_from_the_start(
     settings = resolve({"method": "adiw-kl", "epochs": EPOCHS})
     interrupted(settings, tmp_path, 1)
     (tmp_path / NAME).unlink()
-    run(settings, tmp_path, device=CPU, resume=True)
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished("adiw-kl"), tmp_path)
 
 
@@ -109,46 +109,48 @@ def test_the_previous_checkpoint_serves_when_it_is_all_there_is(
     before = checkpoint.load(tmp_path, CPU)
     assert before is not None
     assert before["epoch"] == 2
-    run(settings, tmp_path, device=CPU, resume=True)
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished("adiw-kl"), tmp_path)
 
 
 def test_checkpoints_come_as_often_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
     monkeypatch.setattr(checkpoint, "save", lambda folder, state: saved.append(state["epoch"]))
-    run(resolve({"method": "uniform", "epochs": 3}), tmp_path / "seldom", device=CPU)
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path / "seldom", engine=Engine(CPU))
     assert saved == [3]
     monkeypatch.setattr(run_module, "SAVE_EVERY", 0.0)
-    run(resolve({"method": "uniform", "epochs": 3}), tmp_path / "often", device=CPU)
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path / "often", engine=Engine(CPU))
     assert saved == [3, 1, 2, 3]
 
 
 def test_more_epochs_go_on_from_the_end(finished: Callable[[str], Path], tmp_path: Path) -> None:
-    run(resolve({"method": "adiw-kl", "epochs": 2}), tmp_path, device=CPU)
-    result = run(resolve({"method": "adiw-kl", "epochs": EPOCHS}), tmp_path, device=CPU, resume=True)
+    run(resolve({"method": "adiw-kl", "epochs": 2}), tmp_path, engine=Engine(CPU))
+    result = run(resolve({"method": "adiw-kl", "epochs": EPOCHS}), tmp_path, engine=Engine(CPU), resume=True)
     assert result["epochs"] == EPOCHS
     for name in ("metrics.jsonl", "weights.npy", "config.json"):
         assert (tmp_path / name).read_bytes() == (finished("adiw-kl") / name).read_bytes()
 
 
 def test_a_finished_run_that_goes_on_has_no_result_until_it_ends(tmp_path: Path) -> None:
-    run(resolve({"method": "uniform", "epochs": 1}), tmp_path, device=CPU)
+    run(resolve({"method": "uniform", "epochs": 1}), tmp_path, engine=Engine(CPU))
     with pytest.raises(Interrupted):
-        run(resolve({"method": "uniform", "epochs": 3}), tmp_path, device=CPU, resume=True, stop=stop_after(1))
+        run(
+            resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), resume=True, stop=stop_after(1)
+        )
     assert not (tmp_path / "result.json").exists()
 
 
 def test_resuming_what_is_finished_changes_nothing(finished: Callable[[str], Path], tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": EPOCHS})
-    run(settings, tmp_path, device=CPU)
-    run(settings, tmp_path, device=CPU, resume=True)
+    run(settings, tmp_path, engine=Engine(CPU))
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished("uniform"), tmp_path)
 
 
 def test_fewer_epochs_than_have_been_run_are_refused(tmp_path: Path) -> None:
-    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, device=CPU)
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU))
     with pytest.raises(CheckpointError, match="3 epochs have been run already: epochs must be at least that, got 2"):
-        run(resolve({"method": "uniform", "epochs": 2}), tmp_path, device=CPU, resume=True)
+        run(resolve({"method": "uniform", "epochs": 2}), tmp_path, engine=Engine(CPU), resume=True)
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
@@ -158,7 +160,12 @@ def test_other_settings_are_refused_by_name(tmp_path: Path, has_checkpoint: bool
         (tmp_path / NAME).unlink()
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(CheckpointError) as raised:
-        run(resolve({"method": "uniform", "epochs": 3, "lr": 0.3, "seed": 1}), tmp_path, device=CPU, resume=True)
+        run(
+            resolve({"method": "uniform", "epochs": 3, "lr": 0.3, "seed": 1}),
+            tmp_path,
+            engine=Engine(CPU),
+            resume=True,
+        )
     message = str(raised.value)
     assert "(lr was 0.1, is 0.3; seed was 0, is 1)" in message
     assert "resume with the same ones, or choose another folder" in message
@@ -170,15 +177,15 @@ def test_a_setting_that_no_longer_exists_is_named(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "temperature": 2.0}))
     with pytest.raises(CheckpointError, match=r"temperature was 2\.0, is None"):
-        run(resolve({"method": "uniform", "epochs": 3}), tmp_path, device=CPU, resume=True)
+        run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), resume=True)
 
 
 def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
-    run(settings, tmp_path, device=CPU)
+    run(settings, tmp_path, engine=Engine(CPU))
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     with pytest.raises(CheckpointError, match="already holds a run: add --resume to go on with it"):
-        run(settings, tmp_path, device=CPU)
+        run(settings, tmp_path, engine=Engine(CPU))
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
@@ -186,17 +193,17 @@ def test_an_empty_folder_has_nothing_to_resume(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "missing"):
         with pytest.raises(CheckpointError, match=f"{name} holds no run to resume: leave --resume out"):
-            run(resolve({"method": "uniform"}), tmp_path / name, device=CPU, resume=True)
+            run(resolve({"method": "uniform"}), tmp_path / name, engine=Engine(CPU), resume=True)
     assert not (tmp_path / "missing").exists()
 
 
 def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
-    run(settings, tmp_path, device=CPU)
+    run(settings, tmp_path, engine=Engine(CPU))
     whole = (tmp_path / NAME).read_bytes()
     (tmp_path / NAME).write_bytes(whole[:-100])
     with pytest.raises(CheckpointError, match=f"{NAME} is damaged .*: delete it to start from the first epoch"):
-        run(settings, tmp_path, device=CPU, resume=True)
+        run(settings, tmp_path, engine=Engine(CPU), resume=True)
 
 
 @pytest.mark.parametrize(
@@ -204,10 +211,10 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
 )
 def test_a_checkpoint_of_something_else_does_not_fit(tmp_path: Path, content: object, message: str) -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
-    run(settings, tmp_path, device=CPU)
+    run(settings, tmp_path, engine=Engine(CPU))
     torch.save(content, tmp_path / NAME)
     with pytest.raises(CheckpointError, match=message.format(tmp_path)):
-        run(settings, tmp_path, device=CPU, resume=True)
+        run(settings, tmp_path, engine=Engine(CPU), resume=True)
 
 
 def test_data_that_changed_since_do_not_fit(tmp_path: Path) -> None:
@@ -216,11 +223,11 @@ def test_data_that_changed_since_do_not_fit(tmp_path: Path) -> None:
     interrupted(resolve(given), tmp_path / "run", 1)
     write_table(table, rows=120)
     with pytest.raises(CheckpointError, match=r"does not fit this run .*: if the data or the network have changed"):
-        run(resolve(given), tmp_path / "run", device=CPU, resume=True)
+        run(resolve(given), tmp_path / "run", engine=Engine(CPU), resume=True)
 
 
 def test_a_stop_in_the_last_epoch_finds_the_run_finished(tmp_path: Path) -> None:
-    result = run(resolve({"method": "uniform", "epochs": 2}), tmp_path, device=CPU, stop=stop_after(2))
+    result = run(resolve({"method": "uniform", "epochs": 2}), tmp_path, engine=Engine(CPU), stop=stop_after(2))
     assert result["status"] == "done"
 
 
@@ -229,14 +236,14 @@ def test_a_dead_run_keeps_its_files_and_stays_dead(tmp_path: Path, method: str) 
     settings = resolve({"method": method, "lr": 1e6, "epochs": 1})
     for resume in (False, True):
         with pytest.raises(DeadRunError, match=r"epoch 1: \d+% of the losses are not finite.*files are kept in"):
-            run(settings, tmp_path, device=CPU, resume=resume)
+            run(settings, tmp_path, engine=Engine(CPU), resume=resume)
         result = json.loads((tmp_path / "result.json").read_text())
         assert result["status"] == "dead"
         assert "not finite" in result["reason"]
         assert {"weights.npy", "metrics.jsonl", NAME} <= {file.name for file in tmp_path.iterdir()}
     longer = resolve({"method": method, "lr": 1e6, "epochs": 5})
     with pytest.raises(DeadRunError, match="epoch 1"):
-        run(longer, tmp_path, device=CPU, resume=True)
+        run(longer, tmp_path, engine=Engine(CPU), resume=True)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
     assert not (tmp_path / PREVIOUS).exists()
 
@@ -245,15 +252,15 @@ def test_a_dead_run_keeps_its_files_and_stays_dead(tmp_path: Path, method: str) 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_be_found_dead(tmp_path: Path, method: str) -> None:
     with pytest.raises(DeadRunError):
-        run(resolve({"method": method, "lr": 1e6, "epochs": 12}), tmp_path, device=CPU)
+        run(resolve({"method": method, "lr": 1e6, "epochs": 12}), tmp_path, engine=Engine(CPU))
 
 
 def test_a_worker_that_dies_with_the_stop_is_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*args: object) -> None:
         raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
 
-    monkeypatch.setattr(run_module, "train_epoch", dies)
+    monkeypatch.setattr(run_module.Job, "queue", dies)
     with pytest.raises(Interrupted, match="stopped within an epoch; go on from the last checkpoint with --resume"):
-        run(resolve({"method": "uniform"}), tmp_path / "asked", device=CPU, stop=lambda: True)
+        run(resolve({"method": "uniform"}), tmp_path / "asked", engine=Engine(CPU), stop=lambda: True)
     with pytest.raises(RuntimeError, match="DataLoader worker"):
-        run(resolve({"method": "uniform"}), tmp_path / "not", device=CPU)
+        run(resolve({"method": "uniform"}), tmp_path / "not", engine=Engine(CPU))

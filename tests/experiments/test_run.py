@@ -14,9 +14,10 @@ import torch
 from PIL import Image
 
 from adiw.divergences import MMD, Squared, Wasserstein
-from adiw.engine.feed import DeviceFeed
+from adiw.engine.feed import DeviceFeed, batches
+from adiw.experiments.job import Job, build_optimizer, snapshot_epochs
 from adiw.experiments.methods import METHODS, find
-from adiw.experiments.run import Run, build_optimizer, run, snapshot_epochs
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.task import as_they_are, prepare
 from tests.experiments.conftest import EPOCHS
@@ -111,7 +112,7 @@ def test_adiw_tells_mislabelled_from_intact(finished: Callable[[str], Path]) -> 
 def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: Path, method: str) -> None:
     torch.rand(7)  # what the program drew before does not matter
     for seed in (0, 1):
-        run(resolve({"method": method, "epochs": EPOCHS, "seed": seed}), tmp_path / str(seed), device=CPU)
+        run(resolve({"method": method, "epochs": EPOCHS, "seed": seed}), tmp_path / str(seed), engine=Engine(CPU))
     first = finished(method)
     for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy"):
         assert (tmp_path / "0" / name).read_bytes() == (first / name).read_bytes()
@@ -120,7 +121,7 @@ def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: P
 
 def test_a_selection_split_judges_instead_of_the_test_set(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 2, "selection": 200})
-    result = run(settings, tmp_path, device=CPU)
+    result = run(settings, tmp_path, engine=Engine(CPU))
     assert result["judged_on"] == "selection split"
     assert len(np.load(tmp_path / "weights.npy")) == 1097
     assert all((2 * row["accuracy"]).is_integer() for row in read_rows(tmp_path / "metrics.jsonl"))  # of 200
@@ -128,23 +129,23 @@ def test_a_selection_split_judges_instead_of_the_test_set(tmp_path: Path) -> Non
 
 def test_progress_is_told_of_every_epoch(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
-    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, device=CPU, progress=told.append)
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), progress=told.append)
     assert told == read_rows(tmp_path / "metrics.jsonl")
 
 
 def test_the_learning_rate_decays_as_the_settings_say(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 3, "decay_every": 1, "decay": 1e-12, "momentum": 0.0})
-    run(settings, tmp_path, device=CPU)
+    run(settings, tmp_path, engine=Engine(CPU))
     accuracies = [row["accuracy"] for row in read_rows(tmp_path / "metrics.jsonl")]
     assert accuracies[0] == accuracies[1] == accuracies[2]  # after the first epoch nothing moves
 
 
 def test_epochs_are_asked_for_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, epoch = [], DeviceFeed.epoch
-    monkeypatch.setattr(DeviceFeed, "epoch", lambda feed, number: (asked.append(number), epoch(feed, number))[1])
+    asked, begin = [], DeviceFeed.begin
+    monkeypatch.setattr(DeviceFeed, "begin", lambda feed, number: (asked.append(number), begin(feed, number))[1])
     for epochs in (2, 4):
         settings = resolve({"method": "uniform", "epochs": epochs})
-        run(settings, tmp_path, device=CPU, resume=epochs == 4)
+        run(settings, tmp_path, engine=Engine(CPU), resume=epochs == 4)
     assert asked == [0, 1, 2, 3]
 
 
@@ -163,7 +164,7 @@ def image_settings(tmp_path: Path, method: str, **more: object) -> Settings:
 def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_training_set(tmp_path: Path) -> None:
     """There are more of them than training images, and none of them is one."""
     settings = image_settings(tmp_path, "val-only", trusted_folder=str(tmp_path / "trusted"), epochs=1)
-    result = run(settings, tmp_path / "run", device=CPU, workers=0)
+    result = run(settings, tmp_path / "run", engine=Engine(CPU, 0))
     assert result["status"] == "done"
     assert np.load(tmp_path / "run" / "weights.npy").tolist() == [0.0] * 12
     assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["ess"] == 0
@@ -172,7 +173,7 @@ def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_t
 @pytest.mark.parametrize("method", ["uniform", "val-only"])
 def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
-    job = Run(settings, prepare(settings), CPU, workers=0)
+    job = Job(settings, prepare(settings), CPU, workers=0)
     assert len(job.feed_set) == (12 if method == "uniform" else 6)
     looked, again = (torch.cat([x for x, _ in job.batches(job.feed_set)]) for _ in range(2))
     assert torch.equal(looked, again)
@@ -180,7 +181,8 @@ def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, m
     assert torch.equal(looked, torch.stack([plain[i][0] for i in range(len(plain))]))
     feed = job.feed(job.feed_set)
     first, second = (
-        {int(i): x for xs, _, ids in feed.epoch(k) for x, i in zip(xs, ids, strict=True)} for k in (0, 1)
+        {int(i): x for xs, _, ids in batches(feed, k) for x, i in zip(xs.clone(), ids.tolist(), strict=True)}
+        for k in (0, 1)
     )
     assert all(not torch.equal(first[i], second[i]) for i in first.keys() & second.keys())
 
@@ -207,7 +209,7 @@ def test_both_optimizers_take_their_settings() -> None:
 )
 def test_a_divergence_takes_the_settings_that_it_has(method: str, given: dict[str, Any], divergence: object) -> None:
     settings = resolve({"method": method, **given})
-    assert Run(settings, prepare(settings), CPU, 0).reweight.divergence == divergence
+    assert Job(settings, prepare(settings), CPU, 0).reweight.divergence == divergence
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 20, 21, 400])
@@ -220,7 +222,7 @@ def test_snapshots_are_few_and_the_last_epoch_is_among_them(epochs: int) -> None
 
 def test_an_unknown_method_is_told_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="unknown method 'adiwkl': expected one of adiw-kl, "):
-        run(resolve({"method": "adiwkl"}), tmp_path / "run", device=CPU)
+        run(resolve({"method": "adiwkl"}), tmp_path / "run", engine=Engine(CPU))
     assert not (tmp_path / "run").exists()
     with pytest.raises(SettingsError) as raised:
         find("nonsense")
@@ -230,7 +232,7 @@ def test_an_unknown_method_is_told_before_anything_is_made(tmp_path: Path) -> No
 def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
     given = {"dataset": "csv", "path": str(write_table(tmp_path / "t.csv")), "shift": "none", "trusted": 30}
     with pytest.raises(SettingsError, match="oracle needs the true weights"):
-        run(resolve({**given, "method": "oracle"}), tmp_path / "run", device=CPU)
+        run(resolve({**given, "method": "oracle"}), tmp_path / "run", engine=Engine(CPU))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any
     settings = resolve({**shared, **given})
     if given.get("solver"):
         pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
-    result = run(settings, tmp_path / "run", device=CPU)
+    result = run(settings, tmp_path / "run", engine=Engine(CPU))
     assert result["status"] == "done"
     rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     if "cap" in given:

@@ -11,7 +11,7 @@ from torch import nn
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine.inputs import Scaled
-from adiw.experiments.run import run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.two_step import _observe
 from adiw.experiments.watch import DeadRunError
@@ -53,7 +53,7 @@ def test_a_network_that_broke_is_a_dead_run() -> None:
 def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> None:
     settings = resolve({"method": "two-step-kliep", "lr": 1e6, "epochs": 3})
     with pytest.raises(DeadRunError):
-        run(settings, tmp_path / "run", device=CPU)
+        run(settings, tmp_path / "run", engine=Engine(CPU))
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["status"], result["accuracy"], result["epochs"]) == ("dead", None, 0)
     assert "not finite" in result["reason"]

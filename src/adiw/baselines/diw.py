@@ -70,6 +70,7 @@ class DIW(nn.Module):
             raise ValueError(f"warmup_steps must be at least 0, got {warmup_steps}")
         self.width, self.reduction, self.warmup_steps = width, reduction, warmup_steps
         self.solve = resolve_solver(solver)
+        self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
         self.observer = Observer(model, criterion, forward, LossValue())
         order = Randomness(generator).on_host()
         self.probe = Probe(val_set, val_batch, None, order)

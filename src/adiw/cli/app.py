@@ -10,6 +10,7 @@ from adiw.cli.demo import demo
 from adiw.cli.listing import list_names
 from adiw.cli.profile import profile
 from adiw.cli.run import run
+from adiw.cli.sweep import sweep
 
 app = typer.Typer(
     help="Importance weights for every training sample, estimated while the model trains.",
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(run)
+app.command()(sweep)
 app.command()(profile)
 app.command(name="list")(list_names)
 app.add_typer(data_app, name="data")

@@ -37,9 +37,14 @@ def one_line_errors() -> Iterator[None]:
         fail(_without_worker(str(error)), BAD_INPUT)
 
 
+def say(line: str) -> None:
+    """A remark on standard error."""
+    print(f"adiw: {line}", file=sys.stderr)
+
+
 def fail(message: str, code: int) -> NoReturn:
     """Say it in one line and end."""
-    print(f"adiw: {' '.join(message.split())}", file=sys.stderr)
+    say(" ".join(message.split()))
     raise SystemExit(code)
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from adiw.cli.console import one_line_errors, progress_bar
 from adiw.experiments.record import Folder, provenance
-from adiw.experiments.run import run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.watch import DeadRunError
 from adiw.reports.page import render
@@ -106,7 +106,7 @@ def _run_one(method: str, seed: int, epochs: int, folder: Path) -> str:
     """One run. A dead one is for the table to show."""
     settings = resolve({"dataset": "digits", "method": method, "seed": seed, "epochs": epochs})
     try:
-        run(settings, folder, device=torch.device("cpu"))
+        run(settings, folder, engine=Engine(torch.device("cpu")))
     except DeadRunError as error:
         return f"{method} seed {seed}: {error}"
     return f"{method} seed {seed}"

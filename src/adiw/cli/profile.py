@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from adiw.cli.console import one_line_errors, progress_bar
-from adiw.cli.run import _device, _width
+from adiw.cli.run import device_named, width_named
 from adiw.experiments.implementations import IMPLEMENTATIONS, settings_of
 from adiw.experiments.profile import FILE, profile_all
 from adiw.experiments.profile_plan import Plan
@@ -58,12 +58,12 @@ def profile(
         key: value for key, value in locals().items() if key in Settings.__dataclass_fields__ and value is not None
     }
     with one_line_errors():
-        given |= {} if width is None else {"width": _width(width)}
+        given |= {} if width is None else {"width": width_named(width)}
         plan = Plan(_epochs(profiled_epochs), skip, stabilise, record, iterations)
         settings = settings_of(resolve(given), implementation or list(IMPLEMENTATIONS))
         if workers < 0:
             raise SettingsError(f"workers must be at least 0, got {workers}")
-        where = None if device is None else _device(device)
+        where = None if device is None else device_named(device)
         folder = out or Path("runs") / f"profile-{dataset}"
         with progress_bar("epochs", quiet or as_json) as bar:
             task = bar.add_task("", total=max(plan.epochs), note="")

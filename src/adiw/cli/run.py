@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from adiw.cli.console import StopRequest, one_line_errors, progress_bar
-from adiw.experiments.run import WORKERS
+from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
+from adiw.experiments.run import WORKERS, Engine
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.settings import Settings, SettingsError, resolve
 
@@ -49,6 +49,7 @@ def run(
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     momentum: Annotated[float | None, typer.Option(help="Momentum, for sgd.")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Weight decay.")] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of a step's gradient.")] = None,
     decay_every: Annotated[int | None, typer.Option(help="Epochs between decays of the learning rate.")] = None,
     decay: Annotated[float | None, typer.Option(help="Factor of each decay.")] = None,
     batch: Annotated[int | None, typer.Option(help="Batch size.")] = None,
@@ -59,6 +60,8 @@ def run(
         Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
+    capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
+    compiled: Annotated[bool, typer.Option("--compile", help="Let torch.compile translate the network.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -69,12 +72,13 @@ def run(
         key: value for key, value in locals().items() if key in Settings.__dataclass_fields__ and value is not None
     }
     with one_line_errors():
-        given["width"] = _width(given.pop("width", None))
+        given["width"] = width_named(given.pop("width", None))
         settings = resolve({key: value for key, value in given.items() if value is not None})
         folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
         if workers < 0:
             raise SettingsError(f"workers must be at least 0, got {workers}")
-        where = None if device is None else _device(device)
+        where = None if device is None else device_named(device)
+        engine = Engine(where, workers, capture, compiled, say)
         with (
             progress_bar("epochs", quiet or as_json) as bar,
             _tensorboard(folder, tensorboard) as write,
@@ -86,7 +90,7 @@ def run(
                 bar.update(task, completed=row["epoch"], note=f"accuracy {row['accuracy']:.2f}")
                 write(row)
 
-            result = run_experiment(settings, folder, data_root, where, resume, workers, show, stop)
+            result = run_experiment(settings, folder, data_root, engine, resume, show, stop)
     if as_json:
         print(json.dumps(result))
     else:
@@ -97,7 +101,8 @@ def run(
         print(f"files are in {folder}")
 
 
-def _width(text: str | None) -> float | str | None:
+def width_named(text: str | None) -> float | str | None:
+    """A number, auto or quantile; None stays."""
     if text is None or text in ("auto", "quantile"):
         return text
     try:
@@ -106,7 +111,8 @@ def _width(text: str | None) -> float | str | None:
         raise ValueError(f"width must be a number, auto or quantile, got {text!r}") from None
 
 
-def _device(text: str) -> torch.device:
+def device_named(text: str) -> torch.device:
+    """The device of this name, or an error that says what there is."""
     name, _, number = text.partition(":")
     if name not in ("cpu", "cuda") or (":" in text and not number.isdigit()):
         raise ValueError(f"unknown device {text!r}: expected cpu, cuda, or cuda:1 for the second GPU")

@@ -10,26 +10,35 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from adiw.engine.inputs import crop_and_flip
+from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.indexed import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]
 
 
 class Feed(Protocol):
-    """Where training batches come from."""
+    """Where training batches come from. A step calls ``fetch`` and then ``batch``."""
 
     def __len__(self) -> int:
         """Batches in an epoch."""
         ...
 
-    def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of one epoch, on the device."""
+    def begin(self, epoch: int) -> None:
+        """Get ready for the batches of an epoch."""
+        ...
+
+    def fetch(self) -> None:
+        """The host's part of the next batch: bring to the device what is not there."""
+        ...
+
+    def batch(self) -> Batch:
+        """The device's part: the next batch. It reads and writes the same tensors every time, so that a captured
+        graph of it gives the next batch at every replay."""
         ...
 
 
 class DeviceFeed:
-    """Samples that live on the device: an epoch is a permutation and a gather for each batch.
+    """Samples that live on the device: an epoch is a permutation, a batch is a gather.
 
     Args:
         x, y: (n, ...) and (n,), moved to ``device``.
@@ -40,18 +49,32 @@ class DeviceFeed:
 
     def __init__(self, x: Tensor, y: Tensor, batch: int, seed: int, device: torch.device, augment: bool) -> None:
         self.x, self.y = x.to(device), y.to(device)
-        self.batch, self.seed, self.device, self.augment = min(batch, len(x)), seed, device, augment
+        self.size, self.seed, self.augment = min(batch, len(x)), seed, augment
+        self.order = torch.arange(len(x), device=device)
+        self.first = torch.arange(self.size, device=device)
+        self.place = self.first.clone()  # of the next batch's samples in the order
+        self.crops = torch.zeros(len(x), 3, dtype=torch.long, device=device) if augment else None
 
     def __len__(self) -> int:
-        return len(self.x) // self.batch
+        return len(self.x) // self.size
 
-    def epoch(self, number: int) -> Iterator[Batch]:
-        order = torch.randperm(len(self.x), generator=epoch_generator(self.seed, number)).to(self.device)
-        random = epoch_generator(self.seed, number, self.device)
-        for start in range(0, len(self) * self.batch, self.batch):
-            index = order[start : start + self.batch]
-            x = self.x[index]
-            yield crop_and_flip(x, random) if self.augment else x, self.y[index], index
+    def begin(self, epoch: int) -> None:
+        random = epoch_generator(self.seed, epoch)
+        self.order.copy_(torch.randperm(len(self.x), generator=random))
+        if self.crops is not None:
+            self.crops.copy_(draw_crops(len(self.x), random))
+        self.place.copy_(self.first)
+
+    def fetch(self) -> None:
+        pass
+
+    def batch(self) -> Batch:
+        index = self.order[self.place]
+        x = self.x[index]
+        if self.crops is not None:
+            x = crop_and_flip(x, self.crops[self.place])
+        self.place.add_(self.size)
+        return x, self.y[index], index
 
 
 class LoaderFeed:
@@ -61,25 +84,45 @@ class LoaderFeed:
     """
 
     def __init__(self, dataset: Any, batch: int, seed: int, device: torch.device, workers: int) -> None:
-        self.dataset, self.batch, self.seed = Indexed(dataset), min(batch, len(dataset)), seed
+        self.dataset, self.size, self.seed = Indexed(dataset), min(batch, len(dataset)), seed
         self.device, self.workers = device, workers
+        self.batches: Iterator[Any] = iter(())
+        self.held: Batch | None = None  # the one place on the device that every batch comes to
 
     def __len__(self) -> int:
-        return len(self.dataset) // self.batch
+        return len(self.dataset) // self.size
 
-    def epoch(self, number: int) -> Iterator[Batch]:
+    def begin(self, epoch: int) -> None:
         loader: DataLoader[Any] = DataLoader(
-            _Reseeded(self.dataset, epoch_seed(self.seed, number)),
-            batch_size=self.batch,
+            _Reseeded(self.dataset, epoch_seed(self.seed, epoch)),
+            batch_size=self.size,
             shuffle=True,
             drop_last=True,
             num_workers=self.workers,
             worker_init_fn=leave_interrupts_to_the_parent,
             pin_memory=self.device.type == "cuda",
-            generator=epoch_generator(self.seed, number),
+            generator=epoch_generator(self.seed, epoch),
         )
-        for x, y, index in loader:
-            yield tuple(part.to(self.device, non_blocking=True) for part in (x, y, index))
+        self.batches = iter(loader)
+
+    def fetch(self) -> None:
+        x, y, index = next(self.batches)
+        if self.held is None:
+            self.held = (x.to(self.device), y.to(self.device), index.to(self.device))
+        for place, part in zip(self.held, (x, y, index), strict=True):
+            place.copy_(part, non_blocking=True)
+
+    def batch(self) -> Batch:
+        assert self.held is not None  # fetch comes first
+        return self.held
+
+
+def batches(feed: Feed, epoch: int) -> Iterator[Batch]:
+    """The batches of one epoch. Each is to be used before the next is asked for."""
+    feed.begin(epoch)
+    for _ in range(len(feed)):
+        feed.fetch()
+        yield feed.batch()
 
 
 class _Reseeded(Dataset[Any]):
@@ -107,6 +150,6 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * 1_000_003 + epoch
 
 
-def epoch_generator(seed: int, epoch: int, device: torch.device | None = None) -> Generator:
+def epoch_generator(seed: int, epoch: int) -> Generator:
     """A generator for one epoch of one run, so that a resumed epoch draws what it drew before."""
-    return Generator(device or torch.device("cpu")).manual_seed(epoch_seed(seed, epoch))
+    return Generator().manual_seed(epoch_seed(seed, epoch))

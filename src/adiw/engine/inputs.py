@@ -40,19 +40,29 @@ class Scaled(nn.Module):
         return out
 
 
-def crop_and_flip(x: Tensor, generator: Generator, padding: int = 4) -> Tensor:
-    """Each image (n, c, h, w) shifted by up to ``padding`` pixels and mirrored half of the time, on its device.
+def draw_crops(count: int, generator: Generator, padding: int = 4) -> Tensor:
+    """Where to crop and whether to mirror, for ``count`` images: (count, 3) of top, left and 0 or 1.
 
-    >>> crop_and_flip(torch.ones(2, 3, 8, 8), Generator().manual_seed(0)).shape
-    torch.Size([2, 3, 8, 8])
+    >>> draw_crops(2, Generator().manual_seed(0)).shape
+    torch.Size([2, 3])
     """
-    n, _, height, width = x.shape
-    top, left = torch.randint(2 * padding + 1, (2, n, 1), generator=generator, device=x.device)
-    mirrored = torch.rand(n, 1, generator=generator, device=x.device) < 0.5
+    corner = torch.randint(2 * padding + 1, (count, 2), generator=generator, device=generator.device)
+    mirror = torch.randint(2, (count, 1), generator=generator, device=generator.device)
+    return torch.cat([corner, mirror], dim=1)
+
+
+def crop_and_flip(x: Tensor, crops: Tensor, padding: int = 4) -> Tensor:
+    """Each image (n, c, h, w) shifted by up to ``padding`` pixels and mirrored, as ``crops`` (n, 3) says.
+
+    >>> crop_and_flip(torch.tensor([[[[1, 2]]]]), torch.tensor([[1, 1, 1]]), padding=1)
+    tensor([[[[2, 1]]]])
+    """
+    height, width = x.shape[2:]
+    top, left, mirror = (part[:, None] for part in crops.unbind(1))
     rows = top + torch.arange(height, device=x.device)
-    columns = torch.arange(width, device=x.device)
-    columns = left + torch.where(mirrored, columns.flip(0), columns)
+    across = torch.arange(width, device=x.device)
+    columns = left + torch.where(mirror > 0, width - 1 - across, across)
     padded = pad(x, (padding,) * 4)
-    sample = torch.arange(n, device=x.device)[:, None, None]
+    sample = torch.arange(len(x), device=x.device)[:, None, None]
     picked = padded.permute(0, 2, 3, 1)[sample, rows[:, :, None], columns[:, None, :]]
     return picked.permute(0, 3, 1, 2)

@@ -1,26 +1,21 @@
-"""One step for every method, an epoch of steps, and evaluation."""
+"""One step for every method, an epoch of steps, and evaluation: queued on the device, waited for by who asks."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from adiw.engine.capture import Captured, generators_of, obstacle
+from adiw.engine.clock import Stopwatch
+from adiw.engine.feed import Feed
+
 Reweight = Callable[..., Tensor]
-
-
-@dataclass(frozen=True)
-class EpochResult:
-    """A training epoch: its mean loss, and seconds from the first batch to the last update."""
-
-    loss: float
-    seconds: float
 
 
 def train_step(
@@ -31,49 +26,88 @@ def train_step(
     y: Tensor,
     index: Tensor,
     bf16: bool = False,
+    clip: float | None = None,
 ) -> Tensor:
     """Forward, weights, backward, update: the weighted loss of the batch, without waiting for the device."""
     with autocast(x.device, bf16):
         outputs = model(x)
     loss = reweight(outputs, y, index, inputs=x)
     loss.backward()
+    if clip is not None:
+        clip_grad_norm_(model.parameters(), clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss.detach()
 
 
-def train_epoch(
-    model: nn.Module,
-    reweight: Reweight,
-    optimizer: Optimizer,
-    batches: Iterable[tuple[Tensor, Tensor, Tensor]],
-    bf16: bool = False,
-) -> EpochResult:
-    """A step for every batch."""
-    model.train()
-    synchronise(next(model.parameters()).device)
-    start, losses = time.perf_counter(), []
-    for x, y, index in batches:
-        losses.append(train_step(model, reweight, optimizer, x, y, index, bf16))
-    mean = float(torch.stack(losses).mean())  # the one wait of the epoch
-    synchronise(losses[0].device)
-    return EpochResult(mean, time.perf_counter() - start)
+class Loop:
+    """Epochs of steps on the batches of a feed; on a GPU the steps are captured as a graph.
+
+    Args:
+        model, reweight, optimizer: of the steps.
+        feed: of the batches.
+        bf16, clip: precision of the forward pass, and largest norm of the gradient.
+        tell: gets a line of text when steps are not captured; None for eager steps.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        reweight: Reweight,
+        optimizer: Optimizer,
+        feed: Feed,
+        bf16: bool = False,
+        clip: float | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.model, self.reweight, self.optimizer, self.feed = model, reweight, optimizer, feed
+        self.bf16, self.clip = bf16, clip
+        device = next(model.parameters()).device
+        self.total = torch.zeros((), dtype=torch.float64, device=device)
+        self.watch = Stopwatch(device)
+        self.step: Callable[[], None] = self._step
+        reason = None if tell is None else obstacle(device, reweight)
+        if tell is not None and reason is None:
+            self.step = Captured(self._step, tell, lambda: generators_of(reweight))
+        elif tell is not None and device.type == "cuda":
+            tell(f"steps are not captured as a graph ({reason})")
+
+    def queue(self, epoch: int) -> None:
+        """A step for every batch of the epoch."""
+        self.model.train()
+        self.watch.start()
+        self.total.zero_()
+        self.feed.begin(epoch)
+        for _ in range(len(self.feed)):
+            self.feed.fetch()
+            self.step()
+        self.watch.stop()
+
+    @property
+    def loss(self) -> Tensor:
+        """The mean loss of the last epoch's steps, a scalar on the device."""
+        return self.total / len(self.feed)
+
+    def _step(self) -> None:
+        batch = self.feed.batch()
+        self.total.add_(train_step(self.model, self.reweight, self.optimizer, *batch, self.bf16, self.clip))
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> tuple[float, float]:
-    """Top-1 and top-5 accuracy in percent, in evaluation mode. Of fewer than five classes, top-5 is 100."""
+def count_hits(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
+    """How many samples are right at first and among the first five, in evaluation mode: (2,) int64 on the device.
+
+    Of fewer than five classes all count as among the first five.
+    """
     model.eval()
-    hits, total = torch.zeros(2, dtype=torch.long), 0
+    hits = []
     for x, y in batches:
         with autocast(x.device, bf16):
             outputs = model(x)
         best = outputs.float().topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
-        hits = hits.to(x.device) + torch.stack([best[:, 0].sum(), best.sum()])
-        total += len(y)
+        hits.append(torch.stack([best[:, 0].sum(), best.sum()]))
     model.train()
-    top1, top5 = (100 * count / total for count in hits.tolist())
-    return top1, top5
+    return torch.stack(hits).sum(0)
 
 
 @torch.no_grad()
@@ -103,9 +137,3 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
 def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
     """bfloat16 for the forward pass, or full precision."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait for a GPU, so that a clock read means something."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.profiler import record_function
 
@@ -42,14 +43,20 @@ class StagedStep:
         model, optimizer: in training, on their device.
         reweight: ADIW or DIW; the weights are estimated on its device, which may be the CPU beside a model on a GPU.
         fetch_val: the next validation batch (x, y, index) on the model's device, see ``outside`` and ``anew``.
-        bf16: forward passes in bfloat16.
+        bf16, clip: forward passes in bfloat16, and the largest norm of the gradient.
     """
 
     def __init__(
-        self, model: nn.Module, optimizer: Optimizer, reweight: ADIW | DIW, fetch_val: Callable[[], Batch], bf16: bool
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        reweight: ADIW | DIW,
+        fetch_val: Callable[[], Batch],
+        bf16: bool = False,
+        clip: float | None = None,
     ) -> None:
         self.model, self.optimizer, self.reweight = model, optimizer, reweight
-        self.fetch_val, self.bf16 = fetch_val, bf16
+        self.fetch_val, self.bf16, self.clip = fetch_val, bf16, clip
         self.device = next(model.parameters()).device
         # The loss stays on the model's device when the method's own books are on the CPU.
         self.books = Ledger(len(reweight.weights), "the weighted loss of a profile").to(self.device)
@@ -77,6 +84,8 @@ class StagedStep:
         with record_function("backward"):
             loss.backward()
         with record_function("update"):
+            if self.clip is not None:
+                clip_grad_norm_(self.model.parameters(), self.clip)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()

@@ -13,17 +13,19 @@ from torch import Generator, Tensor, nn
 
 from adiw.data import Samples
 from adiw.engine.feed import Batch, LoaderFeed, epoch_generator
-from adiw.engine.inputs import crop_and_flip
+from adiw.engine.feed import batches as loaded
+from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.engine.loop import set_learning_rate
 from adiw.engine.profiler import profile_window
 from adiw.engine.stages import STAGES, StagedStep
 from adiw.engine.trace import StageTime
 from adiw.experiments.implementations import check_method, find, with_solver
+from adiw.experiments.job import build_model, build_optimizer
 from adiw.experiments.methods import Context
 from adiw.experiments.methods import find as find_method
 from adiw.experiments.profile_plan import Plan, check_same
 from adiw.experiments.record import Folder, provenance
-from adiw.experiments.run import WORKERS, build_model, build_optimizer
+from adiw.experiments.run import WORKERS
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
 
@@ -108,7 +110,7 @@ def build_step(name: str, settings: Settings, task: Task, device: torch.device, 
     reweight: Any = find_method(settings.method).build(context).to("cpu" if find(name).on_cpu else device)
     feed = LoaderFeed(task.trusted, settings.val_batch, settings.seed, device, workers)
     bf16 = settings.bf16 and device.type == "cuda"
-    return StagedStep(model, optimizer, reweight, find(name).validation(feed.epoch), bf16)
+    return StagedStep(model, optimizer, reweight, find(name).validation(partial(loaded, feed)), bf16, settings.clip)
 
 
 def _no_features() -> tuple[Tensor, Tensor]:
@@ -118,11 +120,11 @@ def _no_features() -> tuple[Tensor, Tensor]:
 def training_batches(feed: LoaderFeed, task: Task, epoch: int) -> Iterator[Batch]:
     """An epoch's batches through a loader, in-memory samples too; those are augmented when they have arrived."""
     if not (task.data.augment and isinstance(task.train, Samples)):
-        yield from feed.epoch(epoch)
+        yield from loaded(feed, epoch)
         return
-    random = epoch_generator(feed.seed, epoch, feed.device)
-    for x, y, index in feed.epoch(epoch):
-        yield crop_and_flip(x, random), y, index
+    random = epoch_generator(feed.seed, epoch)
+    for x, y, index in loaded(feed, epoch):
+        yield crop_and_flip(x, draw_crops(len(x), random).to(x.device, non_blocking=True)), y, index
 
 
 def _as_dict(stages: Mapping[str, StageTime], whole: StageTime) -> dict[str, Any]:

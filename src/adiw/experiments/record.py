@@ -57,8 +57,13 @@ class Folder:
         write_atomically(self.path / name, "".join(_line(row) for row in rows).encode())
 
     def append_row(self, name: str, row: Row) -> None:
-        with (self.path / name).open("a") as file:
-            file.write(_line(row))
+        """One more line; a line that a crash has cut short is ended first."""
+        file = self.path / name
+        with file.open("ab+") as target:
+            size = target.tell()
+            target.seek(max(size - 1, 0))
+            whole = size == 0 or target.read() == b"\n"
+            target.write((("" if whole else "\n") + _line(row)).encode())
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)

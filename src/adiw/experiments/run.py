@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
-from torch.utils.data import DataLoader
 
-from adiw.data import ImageFiles, Samples
 from adiw.engine import checkpoint
-from adiw.engine.checkpoint import CheckpointError
-from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, leave_interrupts_to_the_parent
-from adiw.engine.inputs import Scaled
-from adiw.engine.loop import evaluate, in_batches, predict, set_learning_rate, train_epoch
-from adiw.experiments import two_step
-from adiw.experiments.methods import Context, find
+from adiw.engine.capture import Captured
+from adiw.engine.loop import predict
+from adiw.experiments.job import Job
+from adiw.experiments.methods import find
 from adiw.experiments.record import Folder, Row, provenance, summarise
-from adiw.experiments.resume import check_folder, check_same, fitting
+from adiw.experiments.resume import check_folder, fitting
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import Task, as_they_are, prepare, to_train_on
+from adiw.experiments.task import Task, prepare
 from adiw.experiments.watch import DeadRunError, check_alive
-from adiw.models import build as build_network
 
-SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
 SAVE_EVERY = 10.0  # seconds between checkpoints, at least
 WORKERS = min(4, os.cpu_count() or 1)  # more than there are cores make PyTorch complain
 Progress = Callable[[Row], None]
@@ -40,141 +32,45 @@ class Interrupted(RuntimeError):  # noqa: N818 - not an error: somebody asked fo
     """The run was asked to stop; its last checkpoint is whole."""
 
 
-class Run:
-    """A run in progress: the task, the network, the method, and what they have done so far."""
+def keep_silent(line: str) -> None:
+    """For remarks that nobody wants."""
 
-    def __init__(self, settings: Settings, task: Task, device: torch.device, workers: int) -> None:
-        self.settings, self.task, self.device, self.workers = settings, task, device, workers
-        self.bf16 = settings.bf16 and device.type == "cuda"  # a CPU gains nothing by it, and some fail
-        torch.manual_seed(settings.seed)
-        self.model = build_model(settings, task).to(device)
-        self.optimizer = build_optimizer(settings, self.model)
-        method = find(settings.method)
-        context = Context(
-            settings,
-            task,
-            self.model,
-            nn.CrossEntropyLoss(reduction="none"),
-            self.optimizer,
-            Generator().manual_seed(settings.seed),
-            lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device),
-        )
-        self.reweight: Any = method.build(context).to(device)
-        self.feed_set = task.train
-        if method.trains_on == "trusted":
-            self.feed_set = to_train_on(task.trusted)
-        self.epoch = 0
-        self.metrics: list[Row] = []
-        self.timing: list[Row] = []
-        self.history: dict[int, Tensor] = {}
 
-    def feed(self, samples: Samples | ImageFiles) -> Feed:
-        """Training batches of these samples."""
-        settings = self.settings
-        if isinstance(samples, Samples):
-            augment = self.task.data.augment
-            return DeviceFeed(samples.x, samples.y, settings.batch, settings.seed, self.device, augment)
-        return LoaderFeed(samples, settings.batch, settings.seed, self.device, self.workers)
+@dataclass(frozen=True)
+class Engine:
+    """How a run is computed: its numbers differ by rounding alone.
 
-    def batches(self, samples: Samples | ImageFiles) -> Iterable[tuple[Tensor, Tensor]]:
-        """All of these samples in order, on the device, for evaluation."""
-        if isinstance(samples, Samples):
-            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
-        loader: DataLoader[Any] = DataLoader(
-            as_they_are(samples),
-            batch_size=256,
-            num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
-        )
-        return ((x.to(self.device), y.to(self.device)) for x, y in loader)
+    Attributes:
+        device: None for a GPU where there is one.
+        workers: processes that decode images.
+        capture: on a GPU, record the training step as a graph and replay it.
+        compiled: let torch.compile translate the network.
+        tell: gets a line of text, such as why steps are not captured.
+    """
 
-    def one_epoch(self, feed: Feed, judged_on: Callable[[], Iterable[tuple[Tensor, Tensor]]]) -> Row:
-        """Train for an epoch and judge it: the row for the metrics."""
-        settings, broken = self.settings, self.nonfinite()
-        set_learning_rate(self.optimizer, settings.learning_rate(self.epoch))
-        trained = train_epoch(self.model, self.reweight, self.optimizer, feed.epoch(self.epoch), self.bf16)
-        start = time.perf_counter()
-        top1, top5 = evaluate(self.model, judged_on(), self.bf16)
-        self.epoch += 1
-        share = (self.nonfinite() - broken) / len(self.feed_set)
-        row = {"epoch": self.epoch, "loss": trained.loss, "nonfinite": share, "accuracy": top1, "top5": top5}
-        row |= self.health()
-        self.metrics.append(row)
-        seconds = {"train_seconds": trained.seconds, "evaluate_seconds": time.perf_counter() - start}
-        self.timing.append({"epoch": self.epoch, **seconds})
-        if self.epoch in snapshot_epochs(settings.epochs):
-            self.history[self.epoch] = self.weights().half()
-        return row
+    device: torch.device | None = None
+    workers: int = WORKERS
+    capture: bool = True
+    compiled: bool = False
+    tell: Callable[[str], None] = keep_silent
 
-    def weights(self) -> Tensor:
-        """The weight of every training sample, (n,) on the CPU; zero for those that val-only does not train on."""
-        weights: Tensor = self.reweight.weights.detach().float().cpu().clone()
-        if self.feed_set is self.task.train:
-            return weights
-        trusted = self.task.shifted.trusted  # none where they come from elsewhere
-        return torch.zeros(len(self.task.train)).index_copy_(0, trusted, weights[: len(trusted)])
+    def where(self) -> torch.device:
+        return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-    def nonfinite(self) -> int:
-        """Training losses so far that were not finite and were left out."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # their share is in the metrics
-            return int(self.reweight.summary().nonfinite_train)
+    def start(self, settings: Settings, task: Task) -> Job:
+        tell = self.tell if self.capture else None
+        return Job(settings, task, self.where(), self.workers, tell, self.compiled)
 
-    def health(self) -> Row:
-        """The weights in a few numbers; intact and mislabelled apart where the truth is known."""
-        weights = self.weights().double()
-        square = float(weights.square().sum())
-        row = {
-            "ess": float(weights.sum()) ** 2 / square if square > 0 else 0.0,
-            "weight_mean": float(weights.mean()),
-            "weight_max": float(weights.max()),
-            "share_zero": float((weights < 1e-6).double().mean()),
-        }
-        flipped = self.task.shifted.flipped
-        if self.task.truth_known and len(weights) == len(flipped):
-            row["weight_intact"] = float(weights[~flipped].mean())
-            row["weight_mislabelled"] = float(weights[flipped].mean())
-        return row
 
-    def state(self) -> dict[str, Any]:
-        """Everything that the next epoch depends on, and the rows so far."""
-        cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        return {
-            "settings": self.settings.as_dict(),
-            "epoch": self.epoch,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "reweight": self.reweight.state_dict(),
-            "random": torch.get_rng_state(),
-            "random_cuda": cuda,
-            "metrics": self.metrics,
-            "timing": self.timing,
-            "history": self.history,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``, which must be of the same settings (more epochs are allowed)."""
-        check_same(state["settings"], self.settings)
-        if state["epoch"] > self.settings.epochs:
-            done, asked = state["epoch"], self.settings.epochs
-            raise CheckpointError(f"{done} epochs have been run already: epochs must be at least that, got {asked}")
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.reweight.load_state_dict(state["reweight"])
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_cuda"] is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
-        self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
-        self.history = {epoch: weights.cpu() for epoch, weights in state["history"].items()}
+DEFAULT = Engine()
 
 
 def run(
     settings: Settings,
     out: Path,
     root: Path | None = None,
-    device: torch.device | None = None,
+    engine: Engine = DEFAULT,
     resume: bool = False,
-    workers: int = WORKERS,
     progress: Progress = lambda row: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
@@ -182,20 +78,38 @@ def run(
 
     Args:
         root: of the data sets; None for $ADIW_DATA or ./data.
+        engine: how it is computed.
         resume: go on from the folder's checkpoint; without it the folder must not hold another run.
-        workers: processes that decode images.
         progress: called with each epoch's row.
         stop: asked after each epoch; true saves a checkpoint and raises ``Interrupted``.
     """
+    turns = in_turns(settings, out, root, engine, resume, progress, stop)
+    while True:
+        try:
+            next(turns)
+        except StopIteration as end:
+            result: dict[str, Any] = end.value
+            return result
+
+
+def in_turns(
+    settings: Settings,
+    out: Path,
+    root: Path | None,
+    engine: Engine,
+    resume: bool,
+    progress: Progress,
+    stop: Callable[[], bool],
+) -> Generator[None, None, dict[str, Any]]:
+    """``run``, which pauses whenever an epoch has been given to the device: others may give it theirs."""
     find(settings.method)  # an unknown name should not wait for the data
-    folder = Folder(out)
+    folder, device = Folder(out), engine.where()
     check_folder(folder, settings, resume)
     folder.create()
-    device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = prepare(settings, root)
     state = checkpoint.load(out, device) if resume else None
     try:
-        job = Run(settings, task, device, workers)
+        job = engine.start(settings, task)
     except DeadRunError as error:  # before its first epoch: in the pretraining of a two-step method
         folder.write_json("config.json", settings.as_dict())
         folder.write_json("result.json", _result(settings, device, "dead", str(error), [], []))
@@ -207,12 +121,17 @@ def run(
     folder.write_json("config.json", settings.as_dict())
     folder.write_rows("metrics.jsonl", job.metrics)
     folder.write_rows("timing.jsonl", job.timing)
-    status, reason = _train(job, folder, progress, stop)
+    status, reason = yield from _train(job, folder, progress, stop)
     result = _result(settings, device, status, reason, job.metrics, job.timing)
+    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled}
     _write_outcome(job, folder, result)
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
+
+
+def _captured(job: Job) -> bool:
+    return isinstance(job.loop.step, Captured) and job.loop.step.graph is not None
 
 
 def _result(
@@ -229,16 +148,16 @@ def _result(
     }
 
 
-def _train(job: Run, folder: Folder, progress: Progress, stop: Callable[[], bool]) -> tuple[str, str | None]:
+def _train(
+    job: Job, folder: Folder, progress: Progress, stop: Callable[[], bool]
+) -> Generator[None, None, tuple[str, str | None]]:
     """Epochs until the end, or until the run dies: (status, reason). A run that had died stays dead."""
-    feed, saved = job.feed(job.feed_set), time.monotonic()
-    samples = job.task.judged_on
-    if isinstance(samples, Samples):  # cross to the device once, not every epoch
-        samples = Samples(samples.x.to(job.device), samples.y.to(job.device))
-    reason = _cause_of_death(job)
+    saved, reason = time.monotonic(), _cause_of_death(job)
     while reason is None and job.epoch < job.settings.epochs:
         try:
-            row = job.one_epoch(feed, lambda: job.batches(samples))
+            job.queue()
+            yield
+            row = job.collect()
         except RuntimeError as error:
             if stop():  # the signal that asked for it has ended the workers too
                 raise Interrupted("stopped within an epoch; go on from the last checkpoint with --resume") from error
@@ -257,7 +176,7 @@ def _train(job: Run, folder: Folder, progress: Progress, stop: Callable[[], bool
     return ("done", None) if reason is None else ("dead", reason)
 
 
-def _cause_of_death(job: Run) -> str | None:
+def _cause_of_death(job: Job) -> str | None:
     """Why the run will not recover; None while it lives."""
     try:
         if job.metrics:
@@ -267,38 +186,16 @@ def _cause_of_death(job: Run) -> str | None:
     return None
 
 
-def _write_outcome(job: Run, folder: Folder, result: dict[str, Any]) -> None:
+def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
     """Weights, their history, labels and predictions, and the result last: it says that the rest is there."""
-    folder.write_array("weights.npy", job.weights().numpy())
+    folder.write_array("weights.npy", job.weights().cpu().numpy())
     epochs = sorted(job.history)
     history = np.stack([job.history[epoch].numpy() for epoch in epochs]) if epochs else np.zeros((0, 0), np.float16)
     folder.write_array("weight_history.npy", history)
     folder.write_json("weight_history.json", {"epochs": epochs})
     shifted = job.task.shifted
-    labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predict(job.model, job.batches(job.task.train))])
+    with job.place(), torch.compiler.set_stance("force_eager"):
+        predicted = predict(job.model, job.batches(job.task.train))
+    labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted])
     folder.write_array("labels.npy", labels.cpu().numpy())
     folder.write_json("result.json", result)
-
-
-def build_model(settings: Settings, task: Task) -> nn.Module:
-    """The network behind the scaling of stored samples."""
-    data = task.data
-    network = build_network(settings.model, data.input_shape, data.num_classes)
-    return Scaled(network, data.mean, data.std, settings.channels_last)
-
-
-def build_optimizer(settings: Settings, model: nn.Module) -> Optimizer:
-    """SGD or Adam as the settings say."""
-    if settings.optimizer == "sgd":
-        momentum, decay = settings.momentum, settings.weight_decay
-        return SGD(model.parameters(), lr=settings.lr, momentum=momentum, weight_decay=decay)
-    return Adam(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
-
-
-def snapshot_epochs(epochs: int) -> set[int]:
-    """At most ``SNAPSHOTS`` epochs, evenly spaced, the last among them.
-
-    >>> sorted(snapshot_epochs(3))
-    [1, 2, 3]
-    """
-    return {round(epochs * (k + 1) / min(SNAPSHOTS, epochs)) for k in range(min(SNAPSHOTS, epochs))}

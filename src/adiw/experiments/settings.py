@@ -47,6 +47,7 @@ class Settings:
         mean_one, cap, min_ess: limits on the weights.
         model: a name in ``adiw.models.MODELS`` or "package.module:factory".
         optimizer, lr, momentum, weight_decay: "sgd" or "adam".
+        clip: largest norm of the gradient of a step; None for no bound.
         decay_every, decay: multiply the learning rate by ``decay`` after every ``decay_every`` epochs.
         epochs, batch, seed: the length, the batch size, and the seed of everything random.
         bf16, channels_last: precision (on a GPU) and layout of the network, not of the losses and weights.
@@ -78,6 +79,7 @@ class Settings:
     lr: float = 0.1
     momentum: float = 0.0
     weight_decay: float = 0.0
+    clip: float | None = None
     decay_every: int = 100
     decay: float = 0.1
     epochs: int = 60
@@ -96,6 +98,8 @@ class Settings:
         for name in ("momentum", "weight_decay"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise SettingsError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
+        if self.clip is not None and not 0 < self.clip < float("inf"):
+            raise SettingsError(f"clip must be a positive number, got {self.clip}")
         if not 0 <= self.seed < 2**32:
             raise SettingsError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
         tables = (

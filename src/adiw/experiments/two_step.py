@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine.feed import Feed
-from adiw.engine.loop import in_batches, train_epoch
+from adiw.engine.loop import Loop, in_batches
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are
 from adiw.experiments.watch import DeadRunError
@@ -37,9 +37,10 @@ def features(
         torch.manual_seed(settings.seed)
         model = build_model(settings, task).to(device)
     criterion = nn.CrossEntropyLoss()
-    optimizer, batches = build_optimizer(settings, model), feed(task.train)
+    plain = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
+    loop = Loop(model, plain, build_optimizer(settings, model), feed(task.train))
     for epoch in range(min(PRETRAIN, settings.epochs)):
-        train_epoch(model, lambda out, y, index, inputs: criterion(out, y), optimizer, batches.epoch(epoch))
+        loop.queue(epoch)
     classes = task.data.num_classes
     return _observe(model, task.train, classes, device), _observe(model, task.trusted, classes, device)
 

@@ -1,0 +1,242 @@
+"""A run in progress: the task, the network, the method, and what they have done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+from torch.utils.data import DataLoader
+
+from adiw.data import ImageFiles, Samples
+from adiw.engine.capture import Captured
+from adiw.engine.checkpoint import CheckpointError
+from adiw.engine.clock import Stopwatch
+from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, leave_interrupts_to_the_parent
+from adiw.engine.inputs import Scaled
+from adiw.engine.loop import Loop, count_hits, in_batches, set_learning_rate
+from adiw.experiments import two_step
+from adiw.experiments.methods import Context, find
+from adiw.experiments.record import Row
+from adiw.experiments.resume import check_same
+from adiw.experiments.settings import Settings
+from adiw.experiments.task import Task, as_they_are, to_train_on
+from adiw.limits import effective_sample_size
+from adiw.models import build as build_network
+
+SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
+
+
+class Job:
+    """A run in progress. ``queue`` gives an epoch's work to the device; ``collect`` waits for it.
+
+    In between, other jobs may queue theirs: on a GPU each has a stream of its own.
+
+    Args:
+        settings, task: of the run.
+        device, workers: where it trains, and processes that decode images.
+        tell: gets a line of text when steps are not captured as a graph; None asks for eager steps.
+        compiled: let torch.compile translate the network.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        task: Task,
+        device: torch.device,
+        workers: int,
+        tell: Callable[[str], None] | None = None,
+        compiled: bool = False,
+    ) -> None:
+        self.settings, self.task, self.device, self.workers = settings, task, device, workers
+        self.bf16 = settings.bf16 and device.type == "cuda"  # a CPU gains nothing by it, and some fail
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        with self.place():
+            self._build(compiled)
+            self._prepare(tell)
+        self.epoch = 0
+        self.metrics: list[Row] = []
+        self.timing: list[Row] = []
+        self.history: dict[int, Tensor] = {}
+
+    def _build(self, compiled: bool) -> None:
+        """Network, optimizer and method."""
+        settings, task, device = self.settings, self.task, self.device
+        torch.manual_seed(settings.seed)
+        self.model = build_model(settings, task).to(device)
+        if compiled:
+            self.model.compile(dynamic=False)
+        self.optimizer = build_optimizer(settings, self.model)
+        method = find(settings.method)
+        context = Context(
+            settings,
+            task,
+            self.model,
+            nn.CrossEntropyLoss(reduction="none"),
+            self.optimizer,
+            Generator().manual_seed(settings.seed),
+            lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device),
+        )
+        self.reweight: Any = method.build(context).to(device)
+        self.feed_set = to_train_on(task.trusted) if method.trains_on == "trusted" else task.train
+
+    def _prepare(self, tell: Callable[[str], None] | None) -> None:
+        """The loop, and what judges it."""
+        settings = self.settings
+        feed = self.feed(self.feed_set)
+        self.loop = Loop(self.model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
+        self.judged_on = self.task.judged_on
+        self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
+        self.judge: Callable[[], None] = self._judge
+        if isinstance(self.judged_on, Samples):  # cross to the device once, not every epoch
+            self.judged_on = Samples(self.judged_on.x.to(self.device), self.judged_on.y.to(self.device))
+            if isinstance(self.loop.step, Captured):
+                self.judge = Captured(self._judge, lambda line: None)
+        self.watch = Stopwatch(self.device)
+        flipped = self.task.shifted.flipped.to(self.device)
+        self.flipped = flipped if self.task.truth_known and len(flipped) == len(self.task.train) else None
+        self.broken = 0.0  # losses so far that were not finite
+        self.stats = torch.zeros(0)
+
+    def place(self) -> AbstractContextManager[Any]:
+        """Where this job's work is queued."""
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    def feed(self, samples: Samples | ImageFiles) -> Feed:
+        """Training batches of these samples."""
+        settings = self.settings
+        if isinstance(samples, Samples):
+            augment = self.task.data.augment
+            return DeviceFeed(samples.x, samples.y, settings.batch, settings.seed, self.device, augment)
+        return LoaderFeed(samples, settings.batch, settings.seed, self.device, self.workers)
+
+    def batches(self, samples: Samples | ImageFiles) -> Iterable[tuple[Tensor, Tensor]]:
+        """All of these samples in order, on the device, for evaluation."""
+        if isinstance(samples, Samples):
+            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
+        loader: DataLoader[Any] = DataLoader(
+            as_they_are(samples),
+            batch_size=256,
+            num_workers=self.workers,
+            worker_init_fn=leave_interrupts_to_the_parent,
+        )
+        return ((x.to(self.device), y.to(self.device)) for x, y in loader)
+
+    def queue(self) -> None:
+        """Give the device an epoch of training and its evaluation to do."""
+        with self.place():
+            set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
+            self.loop.queue(self.epoch)
+            self.watch.start()
+            self.judge()
+            self.stats = self._stats()
+            self.watch.stop()
+
+    def collect(self) -> Row:
+        """Wait for the epoch that was queued: the row for the metrics."""
+        with self.place():
+            loss, broken, first, five, *health = self.stats.tolist()
+        self.epoch += 1
+        share = (broken - self.broken) / len(self.feed_set)
+        self.broken = broken
+        total = len(self.judged_on)
+        row = {"epoch": self.epoch, "loss": loss, "nonfinite": share}
+        row |= {"accuracy": 100 * int(first) / total, "top5": 100 * int(five) / total}
+        row |= dict(zip(HEALTH, health, strict=False))
+        self.metrics.append(row)
+        seconds = {"train_seconds": self.loop.watch.seconds(), "evaluate_seconds": self.watch.seconds()}
+        self.timing.append({"epoch": self.epoch, **seconds})
+        if self.epoch in snapshot_epochs(self.settings.epochs):
+            self.history[self.epoch] = self.weights().half().cpu()
+        return row
+
+    def _judge(self) -> None:
+        with torch.compiler.set_stance("force_eager"):  # one more batch size is not worth a translation
+            self.hits.copy_(count_hits(self.model, self.batches(self.judged_on), self.bf16))
+
+    def _stats(self) -> Tensor:
+        """The epoch in numbers, on the device: they cross over together."""
+        weights = self.weights().double()
+        zero = (weights < 1e-6).double().mean()
+        health = [effective_sample_size(weights), weights.mean(), weights.max(), zero]
+        if self.flipped is not None:
+            flipped = self.flipped.double()
+            health += [weights @ (1 - flipped) / (1 - flipped).sum(), weights @ flipped / flipped.sum()]
+        broken = self.reweight.ledger.nonfinite.sum()
+        return torch.stack([self.loop.loss, broken.double(), *self.hits.double(), *health])
+
+    def weights(self) -> Tensor:
+        """The weight of every training sample, (n,) on the device; zero for those that val-only does not train on."""
+        weights: Tensor = self.reweight.weights.detach().float()
+        if self.feed_set is self.task.train:
+            return weights.clone()
+        trusted = self.task.shifted.trusted.to(self.device)  # none where they come from elsewhere
+        nothing = torch.zeros(len(self.task.train), device=self.device)
+        return nothing.index_copy_(0, trusted, weights[: len(trusted)])
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the next epoch depends on, and the rows so far."""
+        with self.place():
+            cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+            return {
+                "settings": self.settings.as_dict(),
+                "epoch": self.epoch,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "reweight": self.reweight.state_dict(),
+                "random": torch.get_rng_state(),
+                "random_cuda": cuda,
+                "metrics": self.metrics,
+                "timing": self.timing,
+                "history": self.history,
+            }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from ``state``, which must be of the same settings (more epochs are allowed)."""
+        check_same(state["settings"], self.settings)
+        if state["epoch"] > self.settings.epochs:
+            done, asked = state["epoch"], self.settings.epochs
+            raise CheckpointError(f"{done} epochs have been run already: epochs must be at least that, got {asked}")
+        with self.place():
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.reweight.load_state_dict(state["reweight"])
+        torch.set_rng_state(state["random"].cpu())
+        if state["random_cuda"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
+        self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
+        self.history = {epoch: weights.cpu() for epoch, weights in state["history"].items()}
+        self.broken = float(self.reweight.ledger.nonfinite.sum())
+
+
+HEALTH = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
+
+
+def build_model(settings: Settings, task: Task) -> nn.Module:
+    """The network behind the scaling of stored samples."""
+    data = task.data
+    network = build_network(settings.model, data.input_shape, data.num_classes)
+    return Scaled(network, data.mean, data.std, settings.channels_last)
+
+
+def build_optimizer(settings: Settings, model: nn.Module) -> Optimizer:
+    """SGD or Adam as the settings say; on a GPU one kernel, with the rate on the device: a graph can hold it."""
+    device = next(model.parameters()).device
+    on_gpu = device.type == "cuda"
+    rate: Any = torch.tensor(settings.lr, device=device) if on_gpu else settings.lr
+    decay, fused = settings.weight_decay, True if on_gpu else None
+    if settings.optimizer == "sgd":
+        return SGD(model.parameters(), lr=rate, momentum=settings.momentum, weight_decay=decay, fused=fused)
+    return Adam(model.parameters(), lr=rate, weight_decay=decay, fused=fused, capturable=on_gpu)
+
+
+def snapshot_epochs(epochs: int) -> set[int]:
+    """At most ``SNAPSHOTS`` epochs, evenly spaced, the last among them.
+
+    >>> sorted(snapshot_epochs(3))
+    [1, 2, 3]
+    """
+    return {round(epochs * (k + 1) / min(SNAPSHOTS, epochs)) for k in range(min(SNAPSHOTS, epochs))}

@@ -1,0 +1,115 @@
+"""Captured steps: what a graph computes is what the eager step computes, for every method."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from adiw.engine.capture import Captured
+from adiw.experiments.job import Job
+from adiw.experiments.methods import METHODS
+from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.task import prepare
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
+]
+GPU = torch.device("cuda")
+# A short run at a small learning rate: rounding has no time to grow, and the rate decays under the graph's nose.
+GIVEN = {"epochs": 4, "lr": 0.02, "decay_every": 2, "batch": 100}
+
+
+def trained(settings: Settings, capture: bool) -> Job:
+    told: list[str] = []
+    job = Job(settings, prepare(settings), GPU, 0, told.append if capture else None)
+    for _ in range(settings.epochs):
+        job.queue()
+        job.collect()
+    assert told == []
+    return job
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"method": method} for method in METHODS]
+    + [
+        {"method": "adiw-kl", "momentum": 0.9, "clip": 1.0},
+        {"method": "adiw-kl", "transform": "features"},
+        {"method": "adiw-km", "exact": True, "mean_one": True},
+        {"method": "adiw-kl", "val_refresh": 16},
+        {"method": "adiw-kl", "optimizer": "adam", "lr": 1e-4},
+    ],
+    ids=lambda given: "-".join(str(value) for value in given.values()),
+)
+def test_captured_is_eager(given: dict[str, Any]) -> None:
+    settings = resolve({**GIVEN, **given})
+    eager, captured = trained(settings, capture=False), trained(settings, capture=True)
+    assert isinstance(captured.loop.step, Captured)
+    assert captured.loop.step.graph is not None
+    weights = eager.weights()
+    assert float((captured.weights() - weights).abs().mean()) < 1e-3 * max(1, float(weights.abs().mean()))
+    for mine, theirs in zip(captured.model.parameters(), eager.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-3)
+    assert captured.metrics[-1]["loss"] == pytest.approx(eager.metrics[-1]["loss"], rel=1e-3)
+
+
+def test_a_step_that_needs_the_host_stays_eager_and_says_so() -> None:
+    pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
+    told: list[str] = []
+    settings = resolve({**GIVEN, "method": "diw", "solver": "osqp"})
+    Job(settings, prepare(settings), GPU, 0, told.append)
+    assert told == ["steps are not captured as a graph (DIW's solver osqp works on the host)"]
+
+
+def test_batches_of_workers_reach_the_graph(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for split, count in (("train", 60), ("val", 4)):
+        for name in ("ant", "bee"):
+            (tmp_path / split / name).mkdir(parents=True)
+            for i in range(count):
+                pixels = random.integers(0, 256, (32, 32, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / split / name / f"{i}.png")
+    given = {"dataset": "imagefolder", "path": str(tmp_path), "shift": "symmetric:0.4", "trusted": 20, "batch": 10}
+    settings = resolve({**given, "model": "tests.experiments.tiny:build", "epochs": 2, "bf16": False})
+    eager, captured = trained(settings, capture=False), trained(settings, capture=True)
+    assert isinstance(captured.loop.step, Captured)
+    assert captured.loop.step.graph is not None
+    torch.testing.assert_close(captured.weights(), eager.weights(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["adiw-kl", "adiw-wa", "random"])
+def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str) -> None:
+    settings = resolve({**GIVEN, "method": method})
+    run(settings, tmp_path / "whole", engine=Engine(GPU))
+    asked = iter([False, True])
+    with pytest.raises(Interrupted):
+        run(settings, tmp_path / "parts", engine=Engine(GPU), stop=lambda: next(asked))
+    result = run(settings, tmp_path / "parts", engine=Engine(GPU), resume=True)
+    assert result["engine"] == {"captured": True, "compiled": False}
+    whole, parts = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("whole", "parts")
+    )
+    for one, other in zip(whole, parts, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-4)
+        assert one["weight_mean"] == pytest.approx(other["weight_mean"], rel=1e-3)
+
+
+def test_a_compiled_network_under_the_graph() -> None:
+    settings = resolve({**GIVEN, "method": "adiw-kl"})
+    plain = trained(settings, capture=True)
+    job = Job(settings, prepare(settings), GPU, 0, lambda line: None, compiled=True)
+    for _ in range(settings.epochs):
+        job.queue()
+        job.collect()
+    assert isinstance(job.loop.step, Captured)
+    assert job.loop.step.graph is not None
+    assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)
