@@ -43,7 +43,7 @@ def test_stages_add_up_to_the_window(tmp_path: Path, traces: list[Any]) -> None:
         for stage, time in stages.items():
             assert time["device"] > 0, (name, stage)
             assert 0 < time["busy"] <= 1.01 * time["device"], (name, stage)  # one stream: kernels do not overlap
-        assert 0.9 * window["cpu"] <= sum(time["cpu"] for time in stages.values()) <= window["cpu"]
+        assert 0.8 * window["cpu"] <= sum(time["cpu"] for time in stages.values()) <= window["cpu"]
         # The device waits between stages while the host collates a batch, but stages never share its time.
         assert 0.3 * window["device"] <= sum(time["device"] for time in stages.values()) <= 1.01 * window["device"]
         kernels = sum(1e-6 * event["dur"] for event in trace["traceEvents"] if event.get("cat") in ON_DEVICE)
