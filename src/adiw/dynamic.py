@@ -128,7 +128,7 @@ class ADIW(nn.Module):
         with torch.no_grad(), no_autocast(losses.device):
             train = self._observe(losses, targets, inputs, features, autocast)
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
-            weights = self._estimate(index, train, val, losses.isfinite())
+            weights = self.estimate(index, train, val, losses.isfinite())
         return self.ledger.weighted_mean(index, weights, losses, outputs)
 
     def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
@@ -140,8 +140,12 @@ class ADIW(nn.Module):
         reason = "exact=True takes z from a separate pass in evaluation mode"
         return self.observer.evaluate(self.observer.training_batch(inputs, targets, reason), autocast, self._dtype)
 
-    def _estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
-        """Weight estimation (lines 1 and 4 to 9 of Algorithm 1), and the weights for the loss (n,)."""
+    def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
+        """Weight estimation alone (lines 1 and 4 to 9 of Algorithm 1): the weights for the loss (n,), also kept.
+
+        A step of its own begins with ``ledger.enter`` and calls this without gradient; ``finite`` (n,) says which
+        losses are finite.
+        """
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         warm = self.ledger.warming_up(self.warmup_steps)
         done = self._run_round(pair, index, val.index, warm)

@@ -27,11 +27,11 @@ def test_python_m_adiw_is_the_command() -> None:
 def test_help_names_all_commands(adiw: Command) -> None:
     said = adiw("--help")
     assert (said.code, said.err) == (0, "")
-    for command in ("demo", "run", "list", "data"):
+    for command in ("demo", "run", "profile", "list", "data"):
         assert f" {command} " in said.out
 
 
-@pytest.mark.parametrize("command", [["demo"], ["run"], ["list"], ["data"], ["data", "get"]])
+@pytest.mark.parametrize("command", [["demo"], ["run"], ["profile"], ["list"], ["data"], ["data", "get"]])
 def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
     said = adiw(*command, "--help")
     assert said.code == 0

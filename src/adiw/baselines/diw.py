@@ -14,9 +14,9 @@ from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.observer import Criterion, Forward, Observer, follow
 from adiw.pair import Pair, match
-from adiw.probe import Probe
+from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
-from adiw.transforms import LossValue
+from adiw.transforms import LossValue, Observed
 
 RIDGE = 1e-5  # added to the diagonal of K
 
@@ -91,22 +91,28 @@ class DIW(nn.Module):
         batch = self.observer.training_batch(inputs, targets, reason)
         index = self.ledger.enter(index, losses)
         with torch.no_grad():
-            weights = self._estimate(batch, outputs)
-            weights = torch.where(self.ledger.warming_up(self.warmup_steps), 1, weights)
-        self.ledger.keep(index, weights, losses)
+            train, val = self._observe(batch, outputs)
+            weights = self.estimate(index, train, val, losses.isfinite())
         mean = self.ledger.weighted_mean(index, weights, losses, outputs)
         return mean if self.reduction == "mean" else len(losses) * mean
 
-    def _estimate(self, batch: Any, outputs: Any) -> Tensor:
-        """The weights of the batch, (n,); zero for samples whose loss is not finite."""
+    def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:
+        """z of the training batch and of a validation batch, in evaluation mode."""
         dtype = self.ledger.used.slots.dtype
         train = self.observer.evaluate(batch, self.observer.autocast_of(outputs), dtype)
         val = self.probe.read(
             lambda val_batch: self.observer.evaluate(val_batch, self.observer.autocast_of(outputs), dtype)
         )
+        return train, val
+
+    def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
+        """Weight estimation alone, see ``adiw.ADIW.estimate``: (n,), zero for samples whose z is not finite."""
         pair = match(train.z.double(), val.z.double())
-        weights = self.solve(kernel_mean_matching(pair, self.width))
-        return torch.where(pair.group_train >= 0, weights, 0)
+        solution = self.solve(kernel_mean_matching(pair, self.width))
+        weights = torch.where(pair.group_train >= 0, solution, 0)
+        weights = torch.where(self.ledger.warming_up(self.warmup_steps), 1, weights)
+        self.ledger.used.write(index, weights, finite)
+        return weights
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

@@ -8,6 +8,7 @@ from adiw.cli.console import BAD_INPUT, fail
 from adiw.cli.data import data_app
 from adiw.cli.demo import demo
 from adiw.cli.listing import list_names
+from adiw.cli.profile import profile
 from adiw.cli.run import run
 from adiw.cli.sweep import sweep
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(sweep)
+app.command()(profile)
 app.command(name="list")(list_names)
 app.add_typer(data_app, name="data")
 

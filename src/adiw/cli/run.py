@@ -72,7 +72,7 @@ def run(
         key: value for key, value in locals().items() if key in Settings.__dataclass_fields__ and value is not None
     }
     with one_line_errors():
-        given["width"] = _width(given.pop("width", None))
+        given["width"] = width_named(given.pop("width", None))
         settings = resolve({key: value for key, value in given.items() if value is not None})
         folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
         if workers < 0:
@@ -101,7 +101,8 @@ def run(
         print(f"files are in {folder}")
 
 
-def _width(text: str | None) -> float | str | None:
+def width_named(text: str | None) -> float | str | None:
+    """A number, auto or quantile; None stays."""
     if text is None or text in ("auto", "quantile"):
         return text
     try:

@@ -1,0 +1,120 @@
+"""The paper's training step cut into the stages of its profile: eager, with a separate pass for z."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, count
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+from torch.profiler import record_function
+
+from adiw.baselines import DIW
+from adiw.dynamic import ADIW
+from adiw.engine.feed import Batch
+from adiw.engine.loop import autocast
+from adiw.ledger import Ledger
+from adiw.observer import evaluation_mode
+from adiw.probe import Window
+from adiw.transforms import Observed
+
+Epochs = Callable[[int], Iterator[Batch]]  # the number of an epoch -> its batches, from a loader made for it
+STAGES = (
+    "fetch train",
+    "fetch val",
+    "forward train",
+    "forward val",
+    "train loss",
+    "val loss",
+    "estimate weights",
+    "weight loss",
+    "backward",
+    "update",
+)
+
+
+class StagedStep:
+    """One iteration, each stage of it under its name in the profiler.
+
+    Args:
+        model, optimizer: in training, on their device.
+        reweight: ADIW or DIW; the weights are estimated on its device, which may be the CPU beside a model on a GPU.
+        fetch_val: the next validation batch (x, y, index) on the model's device, see ``outside`` and ``anew``.
+        bf16, clip: forward passes in bfloat16, and the largest norm of the gradient.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: Optimizer,
+        reweight: ADIW | DIW,
+        fetch_val: Callable[[], Batch],
+        bf16: bool = False,
+        clip: float | None = None,
+    ) -> None:
+        self.model, self.optimizer, self.reweight = model, optimizer, reweight
+        self.fetch_val, self.bf16, self.clip = fetch_val, bf16, clip
+        self.device = next(model.parameters()).device
+        # The loss stays on the model's device when the method's own books are on the CPU.
+        self.books = Ledger(len(reweight.weights), "the weighted loss of a profile").to(self.device)
+
+    def __call__(self, batches: Iterator[Batch]) -> Tensor:
+        """Train on the next of ``batches``: the weighted loss."""
+        with record_function("fetch train"):
+            x, y, index = next(batches)
+        with record_function("fetch val"):
+            x_val, y_val, index_val = self.fetch_val()
+        with torch.no_grad():
+            with record_function("forward train"), evaluation_mode(self.model):
+                outputs = self._forward(x)
+            with record_function("train loss"):  # at once: hidden-layer outputs are those of the last pass
+                train = self._observe(outputs, y)
+            with record_function("forward val"), evaluation_mode(self.model):
+                outputs = self._forward(x_val)
+            with record_function("val loss"):
+                val = Window(index_val, *self._observe(outputs, y_val))
+            with record_function("estimate weights"):
+                weights = self._estimate(index, train, val)
+        with record_function("weight loss"):  # with the training pass itself, as in the paper's table
+            outputs = self._forward(x)
+            loss = self.books.weighted_mean(index, weights, self.reweight.observer.losses(outputs, y), outputs)
+        with record_function("backward"):
+            loss.backward()
+        with record_function("update"):
+            if self.clip is not None:
+                clip_grad_norm_(self.model.parameters(), self.clip)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def _forward(self, x: Tensor) -> Any:
+        with autocast(self.device, self.bf16):
+            return self.model(x)
+
+    def _observe(self, outputs: Any, targets: Tensor) -> Observed:
+        observer = self.reweight.observer
+        return observer.transform.observe(observer.losses(outputs, targets), targets, None)
+
+    def _estimate(self, index: Tensor, train: Observed, val: Window) -> Tensor:
+        """The weights of the batch (n,) on the model's device, estimated on the method's."""
+        there = self.reweight.weights.device
+        index, train = index.to(there), Observed(train.z.to(there), train.group.to(there))
+        val = Window(val.index.to(there), val.z.to(there), val.group.to(there))
+        finite = train.z.isfinite().all(1)
+        index = self.reweight.ledger.enter(index, train.z[:, 0])
+        return self.reweight.estimate(index, train, val, finite).to(self.device)
+
+
+def outside(epochs: Epochs) -> Callable[[], Batch]:
+    """Validation batches from a loader made once, outside the training loop, and again only when it is exhausted."""
+    batches = chain.from_iterable(epochs(number) for number in count())
+    return lambda: next(batches)
+
+
+def anew(epochs: Epochs) -> Callable[[], Batch]:
+    """Validation batches as the original DIW takes them: the first of a loader that is made for each of them."""
+    numbers = count()
+    return lambda: next(epochs(next(numbers)))
