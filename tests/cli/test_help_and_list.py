@@ -12,6 +12,7 @@ from adiw.cli import main
 from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES
 from adiw.experiments.methods import METHODS
+from adiw.experiments.recipes import names
 from adiw.models import MODELS
 from adiw.shifts import SHIFTS
 from tests.cli.conftest import Command
@@ -27,11 +28,11 @@ def test_python_m_adiw_is_the_command() -> None:
 def test_help_names_all_commands(adiw: Command) -> None:
     said = adiw("--help")
     assert (said.code, said.err) == (0, "")
-    for command in ("demo", "run", "profile", "list", "data"):
+    for command in ("demo", "run", "sweep", "profile", "list", "data"):
         assert f" {command} " in said.out
 
 
-@pytest.mark.parametrize("command", [["demo"], ["run"], ["profile"], ["list"], ["data"], ["data", "get"]])
+@pytest.mark.parametrize("command", [["demo"], ["run"], ["sweep"], ["profile"], ["list"], ["data"], ["data", "get"]])
 def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
     said = adiw(*command, "--help")
     assert said.code == 0
@@ -49,7 +50,8 @@ def test_the_list_has_every_name(adiw: Command) -> None:
     said = adiw("list")
     assert (said.code, said.err) == (0, "")
     words = set(said.out.split())
-    assert {*METHODS, *DATASETS, *SHIFTS, *MODELS, *DIVERGENCES} <= words
+    assert {*METHODS, *DATASETS, *SHIFTS, *MODELS, *DIVERGENCES, *names()} <= words
+    assert "Fashion-MNIST under label noise" in said.out
 
 
 def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
@@ -61,6 +63,7 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         "shifts": list(SHIFTS),
         "networks": list(MODELS),
         "divergences": list(DIVERGENCES),
+        "recipes": names(),
     }
 
 

@@ -44,6 +44,14 @@ def test_rows_are_lines_of_strict_json(tmp_path: Path) -> None:
     assert json.loads(second) == {"epoch": 2, "loss": None, "weight_max": None}
 
 
+@pytest.mark.parametrize("rest", ["", '{"epoch": 2', '{"epoch": 2}'])
+def test_a_line_that_was_cut_short_is_taken_out(tmp_path: Path, rest: str) -> None:
+    for before in ("", '{"epoch": 1}\n'):
+        (tmp_path / "metrics.jsonl").write_text(before + rest)
+        Folder(tmp_path).append_row("metrics.jsonl", {"epoch": 3})
+        assert (tmp_path / "metrics.jsonl").read_text() == before + '{"epoch": 3}\n'
+
+
 def test_json_and_arrays_come_back(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     assert folder.read_json("a.json") is None

@@ -68,10 +68,10 @@ def _without_worker(message: str) -> str:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends a run after its current epoch; a second one ends it at once."""
+    """Ctrl-C or SIGTERM ends a run after its current epoch; a second one ends it at once, with ``farewell``."""
 
-    def __init__(self) -> None:
-        self.asked, self.process = False, os.getpid()
+    def __init__(self, farewell: str = "stopped at once; go on from the last checkpoint with --resume") -> None:
+        self.asked, self.process, self.farewell = False, os.getpid(), farewell
 
     def __enter__(self) -> Callable[[], bool]:
         self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
@@ -83,7 +83,7 @@ class StopRequest:
                 os._exit(1)
             return
         if self.asked:
-            raise KeyboardInterrupt("stopped at once; go on from the last checkpoint with --resume")
+            raise KeyboardInterrupt(self.farewell)
         self.asked = True
         print("\nadiw: stopping after this epoch (again to stop at once)", file=sys.stderr)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import Progress, TaskID
 
-from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
+from adiw.cli.board import Board
+from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.run import device_named
+from adiw.cli.tables import show_stages, show_tables
+from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.processes import run_in_processes
+from adiw.experiments.profile import profile_all
+from adiw.experiments.profile_plan import Plan
 from adiw.experiments.recipes import Recipe, load
-from adiw.experiments.run import WORKERS, Engine
+from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.settings import SettingsError
-from adiw.experiments.sweep import Part, Planned, Sweep, plan
+from adiw.experiments.sweep import STOPPED, Sweep
+from adiw.experiments.sweep_folder import open_sweep
 
 
 def sweep(
@@ -24,7 +27,10 @@ def sweep(
     method: Annotated[list[str] | None, typer.Option(help="Only this row (its label or method); repeatable.")] = None,
     shift: Annotated[list[str] | None, typer.Option(help="Only this column (label or shift); repeatable.")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of each run [default: the recipe's].")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of each run [default: the recipe's].")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Epochs of each run; of a profile, the last [default: the recipe's].")
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(help="Of a profile: end every epoch after this many.")] = None,
     selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the results [default: runs/NAME].")] = None,
     path: Annotated[str | None, typer.Option(help="Folder of images, for ImageNet's recipes.")] = None,
@@ -35,6 +41,9 @@ def sweep(
     side_by_side: Annotated[int, typer.Option(help="Runs that share the GPU, each on a stream of its own.")] = 1,
     processes: Annotated[int, typer.Option(help="Processes, each with runs of its own.")] = 1,
     time: Annotated[bool, typer.Option("--time", help="Time each cell alone over a few epochs instead.")] = False,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Run nothing: make tables and figures anew from the records.")
+    ] = False,
     workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
     capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
     compiled: Annotated[bool, typer.Option("--compile", help="Let torch.compile translate the network.")] = False,
@@ -43,70 +52,92 @@ def sweep(
     """Run a table of the paper, or a part of it. The same command goes on after an interruption."""
     with one_line_errors():
         recipe = load(name)
-        for option, value in (("trials", trials), ("side-by-side", side_by_side), ("processes", processes)):
-            if value is not None and value < 1:
-                raise SettingsError(f"--{option} must be at least 1, got {value}")
-        more = {"path": path, "selection": selection}
-        given = tuple((key, value) for key, value in more.items() if value is not None)
-        part = Part(tuple(method or ()), tuple(shift or ()), trials, epochs, given)
-        where = None if device is None else device_named(device)
-        engine = Engine(where, workers, capture, compiled, say)
+        for option, value, least in (
+            ("trials", trials, 1),
+            ("side-by-side", side_by_side, 1),
+            ("processes", processes, 1),
+            ("workers", workers, 0),
+        ):
+            if value is not None and value < least:
+                raise SettingsError(f"--{option} must be at least {least}, got {value}")
+        engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
         folder = out or Path("runs") / recipe.name
-        work = Sweep(recipe, folder, data_root, engine, side_by_side)
+        profiled = recipe.kind == "profile"
+        given = {"epochs": None if profiled else epochs, "selection": selection, "path": path}
+        changes = {key: value for key, value in given.items() if value is not None}
+        part = Part(tuple(method or ()), tuple(shift or ()), 1 if profiled else trials, changes)
+        if profiled:
+            if not tables_only:
+                _profile(recipe, part, shortened(recipe, epochs, iterations), folder, data_root, engine, quiet)
+            show_stages(folder)
+            return
+        if iterations is not None:
+            raise SettingsError(f"--iterations is for profiles, and {recipe.name} is none")
+        if tables_only:
+            show_tables(folder, time)
+            return
         planned = plan(recipe, part)
-        if time:
-            _time(work, planned, quiet)
-        else:
-            _run(work, planned, processes, quiet)
-    print(f"files are in {folder}")
-
-
-def _time(work: Sweep, planned: list[Planned], quiet: bool) -> None:
-    with progress_bar("cells", quiet) as bar:
-        task = bar.add_task("timing", total=sum(job.trial == 0 for job in planned), note="")
-        for job in work.time(planned):
-            bar.update(task, advance=1, note=f"{job.row}, {job.column}")
-
-
-def _run(work: Sweep, planned: list[Planned], processes: int, quiet: bool) -> None:
-    """Run what is left, and say at the end how many ended how."""
-    states = {job: work.ended(job) or "left" for job in planned}
-    with progress_bar("", quiet) as bar, StopRequest() as stop:
-        board = _Board(bar, work.recipe, states)
+        work = Sweep(open_sweep(recipe, changes, folder), data_root, engine, side_by_side, processes)
         try:
-            for job, record in run_in_processes(work, planned, processes, board.row, stop):
+            well = _time(work, planned, quiet) if time else _run(work, planned, recipe.name, quiet)
+        except Interrupted:
+            show_tables(folder, time)
+            raise
+        show_tables(folder, time)
+    if not well:
+        raise SystemExit(DEAD)
+
+
+def shortened(recipe: Recipe, epochs: int | None, iterations: int | None) -> Plan:
+    """The recipe's profiled epochs up to this one, or this one when none is."""
+    known = recipe.epochs_profiled
+    kept = known if epochs is None else tuple(epoch for epoch in known if epoch <= epochs) or (epochs,)
+    return Plan(kept, iterations=iterations)
+
+
+def _profile(
+    recipe: Recipe, part: Part, window: Plan, folder: Path, root: Path | None, engine: Engine, quiet: bool
+) -> None:
+    """Profile the implementations that are not in the folder yet."""
+    planned = plan(recipe, part)
+    if len({job.column for job in planned}) > 1:
+        raise SettingsError(f"a profile has one column: choose one with --shift, {recipe.name} has several")
+    open_sweep(recipe, part.changes, folder)
+    with progress_bar("epochs", quiet) as bar:
+        task = bar.add_task(recipe.name, total=max(window.epochs), note="")
+        profile_all(
+            {job.row: job.settings for job in planned},
+            window,
+            folder,
+            root,
+            engine.device,
+            engine.workers,
+            lambda name, epoch: bar.update(task, description=name, completed=epoch),
+        )
+
+
+def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
+    """Time the cells that have no time yet; whether all could be."""
+    well = True
+    with progress_bar("cells", quiet) as bar, StopRequest(STOPPED) as stop:
+        task = bar.add_task("timing", total=sum(job.trial == 0 for job in planned), note="")
+        for job, reason in work.time(planned, stop):
+            bar.update(task, advance=1, note=f"{job.row}, {job.column}")
+            if reason is not None:
+                well = False
+                say(f"{job.row}, {job.column}: not timed ({reason})")
+    return well
+
+
+def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool) -> bool:
+    """Run what is left, and say how many ended how; whether all are done."""
+    with progress_bar("", quiet) as bar, StopRequest(STOPPED) as stop:
+        board = Board(bar, name, {job: work.ended(job) or "left" for job in planned})
+        try:
+            for job, record in run_in_processes(work, planned, board.row, stop):
                 work.note(job, record)
-                board.ended(job, str(record["status"]))
-                if record["status"] != "done":
-                    say(f"{job.name}: {record['status']} ({record['reason']})")
+                board.ended(job, record)
         finally:
-            print(board.summary(), file=sys.stderr)
-
-
-class _Board:
-    """What is done, running, dead, failed and left, as bars: one for the sweep and one for each run."""
-
-    def __init__(self, bar: Progress, recipe: Recipe, states: dict[Planned, str]) -> None:
-        self.bar, self.states = bar, states
-        self.running: dict[Planned, TaskID] = {}
-        finished = sum(state != "left" for state in states.values())
-        self.whole = bar.add_task(recipe.name, total=len(states), completed=finished, note=self.summary())
-
-    def row(self, job: Planned, row: dict[str, Any]) -> None:
-        if job not in self.running:
-            self.running[job] = self.bar.add_task(job.name, total=job.settings.epochs, note="")
-            self.states[job] = "running"
-        note = f"accuracy {row['accuracy']:.2f}"
-        self.bar.update(self.running[job], completed=row["epoch"], note=note)
-        self.bar.update(self.whole, note=self.summary())
-
-    def ended(self, job: Planned, status: str) -> None:
-        self.states[job] = status
-        if job in self.running:
-            self.bar.remove_task(self.running.pop(job))
-        self.bar.update(self.whole, advance=1, note=self.summary())
-
-    def summary(self) -> str:
-        counts = Counter(self.states.values())
-        kinds = ("done", "running", "dead", "failed", "left")
-        return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind])
+            board.close()
+            say(str(board))
+    return board.count("done") == len(planned)

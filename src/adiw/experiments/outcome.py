@@ -31,17 +31,20 @@ def outcome(folder: Path) -> dict[str, Any]:
 def distribution(weights: NDArray[np.float32], flipped: NDArray[np.bool_]) -> dict[str, Any]:
     """Histogram and quantiles of the weights (n,) of intact and mislabelled samples, or of all where none is flipped.
 
-    What lies beyond the last edge is counted in the last bin.
+    What lies beyond the last edge is counted in the last bin. Weights that are not finite are left out, and so is a
+    group without any.
 
     >>> found = distribution(np.array([0.0, 2.0, 2.0], np.float32), np.array([True, False, False]))
     >>> found["groups"]["intact"]["box"], found["groups"]["mislabelled"]["count"]
     ([2.0, 2.0, 2.0, 2.0, 2.0], 1)
     """
-    top = max(2.0, float(np.quantile(weights, 0.99)))
+    finite = np.isfinite(weights)  # those of a dead run may not be
+    top = max(2.0, float(np.quantile(weights[finite], 0.99))) if finite.any() else 2.0
     edges = np.linspace(0, top, BINS + 1)
     known = flipped.any() and len(flipped) == len(weights)
-    parts = {"intact": weights[~flipped], "mislabelled": weights[flipped]} if known else {"all": weights}
-    return {"edges": [_short(edge) for edge in edges], "groups": {k: _group(v, edges) for k, v in parts.items()}}
+    parts = {"intact": finite & ~flipped, "mislabelled": finite & flipped} if known else {"all": finite}
+    groups = {name: _group(weights[part], edges) for name, part in parts.items() if part.any()}
+    return {"edges": [_short(edge) for edge in edges], "groups": groups}
 
 
 def _group(weights: NDArray[np.float32], edges: NDArray[np.float64]) -> dict[str, Any]:
@@ -57,8 +60,8 @@ def _group(weights: NDArray[np.float32], edges: NDArray[np.float64]) -> dict[str
 def _short(value: Any) -> float | None:
     """Four significant digits or two decimals, whichever is more: a record stays readable.
 
-    >>> _short(88.7234), _short(0.012345), _short(None)
-    (88.72, 0.01234, None)
+    >>> _short(88.7234), _short(0.012346), _short(None)
+    (88.72, 0.01235, None)
     """
     if value is None or not np.isfinite(value):
         return None

@@ -7,31 +7,40 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing.process import BaseProcess
 from queue import Empty
 from typing import Any
 
 import torch
 
+from adiw.experiments.plan import Planned
 from adiw.experiments.run import Interrupted
-from adiw.experiments.sweep import Planned, Sweep
+from adiw.experiments.sweep import STOPPED, Progress, Sweep
+
+Ended = Iterator[tuple[Planned, dict[str, Any]]]
 
 
-def run_in_processes(
-    sweep: Sweep,
-    planned: list[Planned],
-    count: int,
-    progress: Callable[[Planned, dict[str, Any]], None],
-    stop: Callable[[], bool],
-) -> Iterator[tuple[Planned, dict[str, Any]]]:
-    """``sweep.run`` in ``count`` processes, each with its share of the runs: each run with its record as it ends."""
-    if count == 1:
-        yield from sweep.run(planned, progress, stop)
-        return
+def run_in_processes(sweep: Sweep, planned: Sequence[Planned], progress: Progress, stop: Callable[[], bool]) -> Ended:
+    """``sweep.run`` in as many processes as the sweep has: each run with its record as it ends.
+
+    Cells of the same settings share one run.
+    """
+    first: dict[str, Planned] = {}
+    for job in planned:
+        first.setdefault(job.folder, job)
+    work = sweep.run if sweep.processes == 1 else partial(_spread, sweep)
+    yield from work(list(first.values()), progress, stop)
+    yield from sweep.run([job for job in planned if first[job.folder] is not job], progress, stop)
+
+
+def _spread(sweep: Sweep, planned: list[Planned], progress: Progress, stop: Callable[[], bool]) -> Ended:
+    """``sweep.run``, but in processes, each of which takes the next run when it has room for one."""
     context = multiprocessing.get_context("spawn")
-    messages, asked = context.Queue(), context.Event()
+    messages, asked, taken = context.Queue(), context.Event(), context.Value("q", 0)
+    shared = (sweep, planned, taken, messages, asked)
+    workers = [context.Process(target=_work, args=shared) for _ in range(sweep.processes)]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for this process to answer
-    workers = [context.Process(target=_work, args=(sweep, planned[k::count], messages, asked)) for k in range(count)]
     for worker in workers:
         worker.start()
     signal.signal(signal.SIGINT, before)
@@ -44,8 +53,14 @@ def run_in_processes(
     finally:
         for worker in workers:
             worker.terminate()
-    if stop():
-        raise Interrupted("stopped; the same command goes on")
+    if asked.is_set():
+        raise Interrupted(STOPPED)
+
+
+def start_worker() -> None:
+    """In a worker process: one thread, and an end when the parent ends, however that ends."""
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _listen(
@@ -62,19 +77,29 @@ def _listen(
                 return
 
 
-def _work(sweep: Sweep, planned: list[Planned], messages: Any, asked: Any) -> None:
+def _work(sweep: Sweep, planned: list[Planned], taken: Any, messages: Any, asked: Any) -> None:
     """In a worker process: run the runs and tell of them."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
+    start_worker()
 
     def tell(job: Planned, row: dict[str, Any]) -> None:
         messages.put((job, "row", row))
 
     try:
-        for job, record in sweep.run(planned, tell, asked.is_set):
+        for job, record in sweep.run(_next(planned, taken), tell, asked.is_set):
             messages.put((job, "record", record))
     except Interrupted:
         pass  # the process that asked for it knows
+
+
+def _next(planned: list[Planned], taken: Any) -> Iterator[Planned]:
+    """The runs that no other process has taken; ``taken`` counts those that one has."""
+    while True:
+        with taken.get_lock():
+            at = taken.value
+            taken.value += 1
+        if at >= len(planned):
+            return
+        yield planned[at]
 
 
 def _end_with_parent() -> None:

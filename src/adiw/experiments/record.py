@@ -57,13 +57,14 @@ class Folder:
         write_atomically(self.path / name, "".join(_line(row) for row in rows).encode())
 
     def append_row(self, name: str, row: Row) -> None:
-        """One more line; a line that a crash has cut short is ended first."""
-        file = self.path / name
-        with file.open("ab+") as target:
+        """One more line; a line that a crash has cut short is taken out first."""
+        with (self.path / name).open("ab+") as target:
             size = target.tell()
             target.seek(max(size - 1, 0))
-            whole = size == 0 or target.read() == b"\n"
-            target.write((("" if whole else "\n") + _line(row)).encode())
+            if target.read() not in (b"", b"\n"):
+                target.seek(0)
+                target.truncate(target.read().rfind(b"\n") + 1)
+            target.write(_line(row).encode())
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)

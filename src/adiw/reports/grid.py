@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LATEX = {
@@ -123,6 +124,16 @@ def to_csv(grid: Grid) -> str:
     writer.writerow([head.full for head in grid.head])
     writer.writerows([box.text for box in row] for row in grid.rows)
     return text.getvalue()
+
+
+def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None) -> list[Path]:
+    """The table as .txt, .md, .tex and .csv (of ``figures``, where they are another table); returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"txt": to_text(grid), "md": to_markdown(grid), "tex": to_latex(grid), "csv": to_csv(figures or grid)}
+    files = {folder / f"{name}.{ending}": text for ending, text in texts.items()}
+    for file, text in files.items():
+        file.write_text(text, encoding="utf-8")
+    return list(files)
 
 
 def _spans(grid: Grid) -> list[tuple[str, int, int]]:

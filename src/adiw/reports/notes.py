@@ -81,7 +81,8 @@ def _made_by(records: Iterable[Line]) -> list[str]:
 def _about_recipe(sweep: Sweep) -> list[str]:
     deviations = [_deviation(deviation) for deviation in sweep.recipe["deviations"]]
     named = f"Recipe {sweep.recipe['name']}. {sweep.recipe['about']}"
-    return [named, *deviations]
+    changes = ", ".join(f"{key} = {value}" for key, value in sweep.recipe.get("changes", {}).items())
+    return [named, *deviations, *([f"Not as in the recipe: {changes}."] if changes else [])]
 
 
 def _deviation(deviation: Mapping[str, Any]) -> str:

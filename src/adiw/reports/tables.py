@@ -6,7 +6,7 @@ from pathlib import Path
 
 from adiw.reports import notes
 from adiw.reports.comparison import Best, best_rows
-from adiw.reports.grid import Box, Grid, Head, to_csv, to_latex, to_markdown, to_text
+from adiw.reports.grid import Box, Grid, Head, write_grid
 from adiw.reports.sweeps import Cell, Sweep
 from adiw.reports.times import own_seconds, time_box, uniform_row
 
@@ -64,17 +64,8 @@ def figures_table(sweep: Sweep, measures: list[str]) -> Grid:
 
 def write_tables(sweep: Sweep, folder: Path) -> list[Path]:
     """accuracy and time as .txt, .md, .tex and .csv in a folder; returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name, grid, measures in (
-        ("accuracy", accuracy_table(sweep), sweep.measures),
-        ("time", time_table(sweep), ["seconds"]),
-    ):
-        texts = {"txt": to_text(grid), "md": to_markdown(grid), "tex": to_latex(grid)}
-        for ending, text in {**texts, "csv": to_csv(figures_table(sweep, measures))}.items():
-            written.append(folder / f"{name}.{ending}")
-            written[-1].write_text(text, encoding="utf-8")
-    return written
+    accuracy = write_grid(accuracy_table(sweep), folder, "accuracy", figures_table(sweep, sweep.measures))
+    return accuracy + write_grid(time_table(sweep), folder, "time", figures_table(sweep, ["seconds"]))
 
 
 def best_of(sweep: Sweep, column: str, measure: str) -> Best:

@@ -1,0 +1,177 @@
+"""``adiw sweep``: tables and figures from a recipe, in parts, again, and with runs that die or fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adiw.cli import sweep as sweep_module
+from adiw.reports import figures
+from tests.cli.conftest import Command
+from tests.experiments.small_sweeps import DEAD, FAILED, write_recipe
+
+OUT = Path("runs/mine")
+SMALL = ("--method", "Uniform", "--method", "adiw-kl", "--shift", "much", "--trials", 1)
+
+
+@pytest.fixture(autouse=True)
+def recipe(own_folder: None) -> None:
+    write_recipe(Path(), DEAD + FAILED)
+
+
+def records(name: str = "results.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (OUT / name).read_text().splitlines()]
+
+
+def table(text: str) -> dict[str, str]:
+    """The rows of the text table, by their first word."""
+    body = text.split("---\n")[1].split("\n\n")[0]
+    return {line.split()[0]: line for line in body.splitlines()}
+
+
+def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command) -> None:
+    said = adiw("sweep", "mine.toml", *SMALL)
+    assert said.code == 0
+    assert said.out.startswith("Digits: accuracy (%)\n")
+    assert said.out.endswith(f"files are in {OUT}\n")
+    rows = table(said.out)
+    assert list(rows) == ["Uniform", "KL", "Val-Only", "Dies", "Fails"]
+    assert "1 of 2 trials, 1 missing" in rows["KL"]
+    assert "88.73 (0.66)" in rows["KL"]
+    assert rows["Dies"].count("missing") == 2
+    done = [line for line in said.err.splitlines() if ": done, accuracy " in line]
+    assert [line.partition(";")[2] for line in done] == [" 1 done, 1 left", " 2 done"]
+    assert said.err.splitlines()[-1] == "adiw: 2 done"
+    written = {file.name for file in (OUT / "tables").iterdir()}
+    assert written == {f"{name}.{ending}" for name in ("accuracy", "time") for ending in ("txt", "md", "tex", "csv")}
+    assert (OUT / "tables" / "accuracy.txt").read_text() == said.out.partition(f"\nfiles are in {OUT}")[0]
+    with (OUT / "tables" / "accuracy.csv").open() as lines:
+        found = {(line["row"], line["column"]): line for line in csv.DictReader(lines)}
+    (kl,) = (record for record in records() if record["row"] == "KL")
+    assert float(found["KL", "much"]["ours"]) == pytest.approx(kl["accuracy"], abs=0.006)
+    assert {file.name for file in (OUT / "figures").iterdir()} >= {"accuracy-much.pdf", "time.png"}
+
+
+def test_again_it_goes_on_and_nothing_runs_twice(adiw: Command) -> None:
+    adiw("sweep", "mine.toml", *SMALL)
+    said = adiw("sweep", "mine.toml", *SMALL[:-1], 2, "--side-by-side", 2)
+    assert said.code == 0
+    assert [(record["trial"], record["side_by_side"]) for record in records()] == [(0, 1), (0, 1), (1, 2), (1, 2)]
+    assert said.err.splitlines()[-1] == "adiw: 4 done"
+    third = adiw("sweep", "mine.toml", *SMALL[:-1], 2)
+    assert (third.out, third.err) == (said.out, "adiw: 4 done\n")
+
+
+def test_dead_and_failed_runs_are_told_and_shown(adiw: Command) -> None:
+    some = ("--method", "Dies", "--method", "Fails", "--method", "Uniform", "--shift", "little", "--trials", 1)
+    said = adiw("sweep", "mine.toml", *some)
+    assert said.code == 3
+    assert "adiw: Dies, little, trial 0: dead (epoch 1: " in said.err
+    assert "adiw: Fails, little, trial 0: failed (" in said.err
+    assert "missing_networks'; run in its directory or install it); 1 done, 1 dead, 1 failed\n" in said.err
+    assert said.err.splitlines()[-1] == "adiw: 1 done, 1 dead, 1 failed"
+    rows = table(said.out)
+    assert "0 of 2 trials, 1 dead, 1 missing" in rows["Dies"]
+    assert "0 of 2 trials, 1 failed, 1 missing" in rows["Fails"]
+    assert "missing_networks" in said.out  # the reason
+    again = adiw("sweep", "mine.toml", *some)
+    assert (again.code, again.out) == (3, said.out)
+    assert "Dies" not in again.err
+    assert [record["row"] for record in records()] == ["Uniform", "Dies", "Fails", "Fails"]
+
+
+def test_tables_only_runs_nothing(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = adiw("sweep", "mine.toml", *SMALL)
+    (OUT / "tables" / "accuracy.md").unlink()
+    monkeypatch.setattr(sweep_module, "Sweep", None)
+    said = adiw("sweep", "mine.toml", "--tables-only")
+    assert (said.code, said.out, said.err) == (0, first.out, "")
+    assert (OUT / "tables" / "accuracy.md").exists()
+    assert adiw("sweep", "mine.toml", "--tables-only", "--time").out.startswith("Digits: seconds per epoch\n")
+
+
+def test_time_notes_every_cell_once_and_shows_the_time_table(adiw: Command) -> None:
+    cells = ("--method", "Uniform", "--method", "KL", "--method", "Dies", "--shift", "much")
+    said = adiw("sweep", "mine.toml", *cells, "--time")
+    assert said.code == 3
+    assert said.out.startswith("Digits: seconds per epoch\n")
+    assert "adiw: Dies, much: not timed (DeadRunError: epoch 1: " in said.err
+    times = {line["row"]: line["seconds_per_epoch"] for line in records("timing.jsonl")}
+    assert list(times) == ["Uniform", "KL"]
+    assert f"{times['KL']:.3f}   1.00" in table(said.out)["KL"]  # ours, the paper's
+    assert adiw("sweep", "mine.toml", *SMALL, "--time").code == 0
+    assert len(records("timing.jsonl")) == 2
+    assert not (OUT / "results.jsonl").exists()
+
+
+def test_what_the_command_changes_is_kept_and_said(adiw: Command) -> None:
+    said = adiw("sweep", "mine.toml", *SMALL, "--epochs", 1, "--selection", 100, "--out", "there")
+    assert said.code == 0
+    lines = [json.loads(line) for line in Path("there/results.jsonl").read_text().splitlines()]
+    assert {(line["epochs"], line["settings"]["selection"], line["judged_on"]) for line in lines} == {
+        (1, 100, "selection split")
+    }
+    assert "Not as in the recipe: epochs = 1, selection = 100." in said.out
+    assert "1 epochs" in table(said.out)["Uniform"]
+    said = adiw("sweep", "mine.toml", *SMALL, "--out", "there")
+    assert (said.code, said.out) == (2, "")
+    assert "epochs of the command was 1, is None; selection of the command was 100, is None" in said.err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ModuleNotFoundError("No module named 'matplotlib'"), 'figures need matplotlib: pip install "adiw[cli]"'),
+        (ZeroDivisionError("no room"), "figures could not be drawn (ZeroDivisionError: no room)"),
+    ],
+)
+def test_figures_that_cannot_be_drawn_cost_nothing_else(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
+) -> None:
+    def fails(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(figures, "write_figures", fails)
+    said = adiw("sweep", "mine.toml", "--method", "Val-Only", "--shift", "much", "--trials", 1)
+    assert said.code == 0
+    assert said.err.endswith(f"adiw: {message}\n")
+    assert said.out.endswith(f"files are in {OUT}\n")
+    assert (OUT / "tables" / "time.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fmnist"], "unknown recipe 'fmnist': expected one of fmnist-"),
+        (["other.toml"], "other.toml: "),
+        (["mine.toml", "--method", "KM"], "unknown method 'KM': expected one of KL, "),
+        (["mine.toml", "--shift", "none"], "unknown shift 'none': expected one of "),
+        (["mine.toml", "--trials", 0], "--trials must be at least 1, got 0"),
+        (["mine.toml", "--processes", 0], "--processes must be at least 1, got 0"),
+        (["mine.toml", "--side-by-side", 0], "--side-by-side must be at least 1, got 0"),
+        (["mine.toml", "--workers", -1], "--workers must be at least 0, got -1"),
+        (["mine.toml", "--epochs", 0], "epochs must be at least 1, got 0"),
+        (["mine.toml", "--device", "tpu"], "unknown device 'tpu'"),
+        (["mine.toml", "--iterations", 5], "--iterations is for profiles, and mine is none"),
+        (["mine.toml", "--tables-only"], "no sweep found in runs/mine"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(adiw: Command, arguments: list[object], message: str) -> None:
+    said = adiw("sweep", *arguments)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("adiw: ")
+    assert said.err.count("\n") == 1
+    assert message in said.err
+    assert not OUT.exists()
+
+
+def test_a_folder_of_another_recipe_is_refused(adiw: Command) -> None:
+    write_recipe(Path(), name="other")
+    adiw("sweep", "mine.toml", "--method", "Val-Only", "--shift", "much", "--trials", 1)
+    said = adiw("sweep", "other.toml", "--out", OUT)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "adiw: runs/mine holds the sweep mine: choose another folder with --out\n"

@@ -1,0 +1,80 @@
+"""Sweeps that are stopped, terminated and killed, and go on as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.cli.images import write_module
+from tests.experiments.small_sweeps import TEXT, files, write_recipe
+
+PART = ("--shift", "much", "--trials", 1, "--method", "Uniform", "--method", "KL")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> None:
+    """The network of KL sends its process a signal at step SIGNAL_STEP; ten steps are an epoch."""
+    write_module(tmp_path, "signal_sweep")
+    text = TEXT.replace("epochs = 2", "epochs = 3")
+    write_recipe(tmp_path, text=text.replace('"adiw-kl"', '"adiw-kl"\nmodel = "signal_sweep:signalling"'))
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, number: signal.Signals, step: int) -> None:
+    monkeypatch.setenv("SIGNAL", str(int(number)))
+    monkeypatch.setenv("SIGNAL_STEP", str(step))
+
+
+@pytest.mark.usefixtures("recipe")
+@pytest.mark.parametrize(("more", "counts"), [((), "1 done, 1 left"), (("--side-by-side", 2), "2 left")])
+def test_stopped_terminated_killed_and_still_the_same_sweep(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: Sequence[object], counts: str
+) -> None:
+    assert adiw("sweep", "mine.toml", *PART, "--out", "whole").code == 0
+    for number, step in ((signal.SIGINT, 5), (signal.SIGTERM, 3)):
+        ask(monkeypatch, number, step)
+        said = adiw("sweep", "mine.toml", *PART, *more)
+        assert said.code == 130
+        assert "\nadiw: stopping after this epoch (again to stop at once)\n" in said.err
+        assert said.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command goes on\n")
+        assert said.out.startswith("Digits: accuracy (%)\n")  # with what there is
+        assert Path("runs/mine/tables/accuracy.txt").exists()
+
+    ask(monkeypatch, signal.SIGKILL, 4)
+    command = [sys.executable, "-m", "adiw", "sweep", "mine.toml", *map(str, (*PART, *more))]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=100, env={**os.environ})
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "")
+
+    monkeypatch.delenv("SIGNAL_STEP")
+    said = adiw("sweep", "mine.toml", *PART, *more)
+    assert said.code == 0
+    assert said.err.endswith("adiw: 2 done\n")
+    assert files(tmp_path / "runs" / "mine") == files(tmp_path / "whole")
+    assert Path("runs/mine/results.jsonl").read_text().count("\n") == 2
+
+
+@pytest.mark.usefixtures("recipe")
+def test_asking_twice_ends_at_once(adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = (tmp_path / "signal_sweep.py").read_text()
+    (tmp_path / "signals_sweep.py").write_text(text.replace("self.steps ==", "self.steps >="))  # from there on
+    write_recipe(tmp_path, text=(tmp_path / "mine.toml").read_text().replace("signal_sweep", "signals_sweep"))
+    ask(monkeypatch, signal.SIGINT, 2)
+    said = adiw("sweep", "mine.toml", *PART)
+    assert (said.code, said.out) == (130, "")
+    assert said.err.endswith("adiw: 1 done, 1 left\nadiw: stopped; the same command goes on\n")
+
+
+@pytest.mark.usefixtures("recipe")
+def test_a_timing_that_is_stopped_says_so(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(monkeypatch, signal.SIGINT, 5)
+    said = adiw("sweep", "mine.toml", *PART[:-4], "--method", "KL", "--time")
+    assert said.code == 130
+    assert said.err.endswith("adiw: stopped; the same command goes on\n")
+    assert said.out.startswith("Digits: seconds per epoch\n")
+    assert not Path("runs/mine/timing.jsonl").exists()

@@ -1,0 +1,80 @@
+"""Small recipes on digits, and comparing what their sweeps leave behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adiw.experiments.plan import Part, Planned, plan
+from adiw.experiments.processes import run_in_processes
+from adiw.experiments.recipes import Recipe, load_file
+from adiw.experiments.run import Engine
+from adiw.experiments.sweep import RESULTS, Sweep
+from adiw.experiments.sweep_folder import open_sweep
+
+SAME = ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy", "config.json")
+TEXT = """
+title = "Digits"
+about = "Small runs."
+trials = 2
+[settings]
+dataset = "digits"
+epochs = 2
+[[column]]
+label = "much"
+shift = "symmetric:0.4"
+[[column]]
+label = "little"
+shift = "pair:0.1"
+[[row]]
+label = "Uniform"
+method = "uniform"
+[[row]]
+label = "KL"
+method = "adiw-kl"
+[[row]]
+label = "Val-Only"
+method = "val-only"
+[paper.accuracy]
+KL = ["88.73 (0.66)", "-"]
+[paper.seconds]
+KL = [1, 2.5]
+"""
+DEAD = '[[row]]\nlabel = "Dies"\nmethod = "uniform"\nlr = 1e6\n'
+FAILED = '[[row]]\nlabel = "Fails"\nmethod = "uniform"\nmodel = "missing_networks:build"\n'
+
+
+def write_recipe(folder: Path, more: str = "", name: str = "mine", text: str = TEXT) -> Path:
+    """The recipe with more rows."""
+    file = folder / f"{name}.toml"
+    file.write_text(text.replace("[paper.accuracy]", f"{more}[paper.accuracy]"))
+    return file
+
+
+def small(folder: Path, more: str = "", text: str = TEXT) -> Recipe:
+    return load_file(write_recipe(folder, more, text=text))
+
+
+def sweep(recipe: Recipe, out: Path, side_by_side: int = 1, processes: int = 1) -> Sweep:
+    folder = open_sweep(recipe, {}, out)
+    return Sweep(folder, None, Engine(torch.device("cpu")), side_by_side, processes)
+
+
+def finish(work: Sweep, recipe: Recipe, part: Part = Part()) -> list[tuple[Planned, dict[str, Any]]]:  # noqa: B008
+    """Run all that is left, note it, and return it."""
+    ended = []
+    for job, record in run_in_processes(work, plan(recipe, part), lambda job, row: None, lambda: False):
+        work.note(job, record)
+        ended.append((job, record))
+    return ended
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """What must not depend on how a sweep was run: the files of its runs but for their times."""
+    return {str(file.relative_to(out)): file.read_bytes() for file in sorted(out.rglob("*")) if file.name in SAME}
+
+
+def statuses(work: Sweep) -> list[tuple[str, str, int, str]]:
+    return [(r["row"], r["column"], r["trial"], r["status"]) for r in work.records(RESULTS)]
