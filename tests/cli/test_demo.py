@@ -8,19 +8,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from adiw.cli import demo as demo_module
+from adiw.experiments.plan import Planned
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
-from adiw.experiments.watch import DeadRunError
+from adiw.experiments.sweep import Sweep
 from tests.cli.conftest import Command
 
 METHODS = demo_module.SHOWN
-Job = tuple[str, int, int, Path]
+Ended = Iterator[tuple[Planned, dict[str, Any]]]
 
 
 def environment() -> dict[str, str]:
@@ -46,20 +49,16 @@ def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
 
 
 def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def few(jobs: list[Job]) -> Iterator[str]:
-        for method, seed, epochs, folder in jobs:
-            settings = resolve({"method": method, "seed": seed, "epochs": epochs, "lr": 1e6 if seed else 0.1})
-            if method in ("uniform", "oracle"):
-                try:
-                    run(settings, folder, engine=Engine(torch.device("cpu")))
-                except DeadRunError:
-                    assert seed == 1
-                yield method
+    def few(work: Sweep, jobs: list[Planned], *rest: Any) -> Ended:
+        lr = {0: 0.1, 1: 1e6}
+        some = [job for job in jobs if job.row in ("uniform", "oracle")]
+        yield from work.run([replace(job, settings=replace(job.settings, lr=lr[job.trial])) for job in some])
+        yield jobs[0], {"status": "failed", "reason": "MemoryError: no room"}
 
-    monkeypatch.setattr(demo_module, "_run_all", few)
+    monkeypatch.setattr(demo_module, "run_in_processes", few)
     monkeypatch.setenv("COLUMNS", "120")
     said = adiw("demo", "--seeds", 2, "--epochs", 1, "--out", "d")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.err) == (0, "adiw: diw-0: MemoryError: no room\n")
     table = {line.split()[1]: line for line in said.out.splitlines() if line.startswith("│")}
     assert list(table) == METHODS
     assert "1 dead" in table["uniform"]
@@ -75,23 +74,11 @@ def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
 ) -> None:
     run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), engine=Engine(torch.device("cpu")))
     Path("d/uniform-0/kept").mkdir()
-    monkeypatch.setattr(demo_module, "_run_all", lambda jobs: iter(()))
+    monkeypatch.setattr(demo_module, "run_in_processes", lambda *arguments: iter(()))
     said = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
     assert said.code == 0
     assert said.out.count("1 unfinished") == 11
     assert [file.name for file in Path("d/uniform-0").iterdir()] == ["kept"]
-
-
-def killed(method: str, seed: int, epochs: int, folder: Path) -> str:
-    """A run in a process that somebody kills."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    return "not reached"
-
-
-def test_a_killed_process_leaves_its_runs_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_module, "_run_one", killed)
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    assert list(demo_module._run_all([("uniform", seed, 1, tmp_path / str(seed)) for seed in (0, 1)])) == []
 
 
 @pytest.mark.parametrize(

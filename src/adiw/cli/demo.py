@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from adiw.cli.console import one_line_errors, progress_bar
+from adiw.cli.console import one_line_errors, progress_bar, say
+from adiw.experiments.plan import Planned
+from adiw.experiments.processes import run_in_processes
 from adiw.experiments.record import Folder, provenance
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import Engine
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.watch import DeadRunError
+from adiw.experiments.sweep import Sweep
 from adiw.reports.page import render
 from adiw.reports.results import Result, Row, by_method, load_result
 
@@ -64,16 +60,18 @@ def demo(
     with one_line_errors():
         if seeds < 1:
             raise SettingsError(f"seeds must be at least 1, got {seeds}")
-        resolve({"epochs": epochs})  # a bad number is told here, not by every process
-        jobs = [(method, seed, epochs, out / f"{method}-{seed}") for method in ORDER for seed in range(seeds)]
-        Folder(out).create()
-        for *_, folder in jobs:
-            _clear(folder)
+        jobs = [_job(method, seed, epochs) for method in ORDER for seed in range(seeds)]
+        work = Sweep(Folder(out), None, Engine(torch.device("cpu")), processes=os.cpu_count() or 1)
+        work.folder.create()
+        for job in jobs:
+            _clear(out / job.folder)
         with progress_bar("runs", quiet) as bar:
             task = bar.add_task("digits, 40% wrong labels", total=len(jobs), note="")
-            for name in _run_all(jobs):
-                bar.update(task, advance=1, note=name)
-        results = [_load(method, folder) for method, _, _, folder in jobs]
+            for job, record in run_in_processes(work, jobs, lambda job, row: None, lambda: False):
+                bar.update(task, advance=1, note=job.folder)
+                if record["status"] == "failed":
+                    say(f"{job.folder}: {record['reason']}")
+        results = [_load(job, out / job.folder) for job in jobs]
         rows = by_method(results, SHOWN)
         Console().print(_table(rows, seeds))
         Folder(out).write_json("summary.json", _summary(rows, epochs, seeds))
@@ -83,33 +81,9 @@ def demo(
     print(f"The page with curves and weights: {page}")
 
 
-def _run_all(jobs: list[tuple[str, int, int, Path]]) -> Iterator[str]:
-    """Run the jobs in as many processes as there are cores; the name of each as it ends."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=context, initializer=_start_worker) as pool:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for this process to answer
-        waiting: set[Future[str]] = {pool.submit(_run_one, *job) for job in jobs}
-        signal.signal(signal.SIGINT, before)
-        try:
-            while waiting:
-                ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for job in ended:
-                    yield job.result()
-        except BrokenProcessPool:  # a process was killed: the table shows what is missing
-            return
-        finally:
-            for process in multiprocessing.active_children() if waiting else ():
-                process.terminate()
-
-
-def _run_one(method: str, seed: int, epochs: int, folder: Path) -> str:
-    """One run. A dead one is for the table to show."""
+def _job(method: str, seed: int, epochs: int) -> Planned:
     settings = resolve({"dataset": "digits", "method": method, "seed": seed, "epochs": epochs})
-    try:
-        run(settings, folder, engine=Engine(torch.device("cpu")))
-    except DeadRunError as error:
-        return f"{method} seed {seed}: {error}"
-    return f"{method} seed {seed}"
+    return Planned(method, settings.shift, seed, settings, f"{method}-{seed}")
 
 
 def _clear(folder: Path) -> None:
@@ -119,24 +93,11 @@ def _clear(folder: Path) -> None:
             old.unlink()
 
 
-def _load(method: str, folder: Path) -> Result:
+def _load(job: Planned, folder: Path) -> Result:
     """The run in this folder; one that is missing counts as unfinished."""
     if (folder / "config.json").exists():
         return load_result(folder)
-    return Result(folder, {"method": method}, "unfinished", None, float("nan"), float("nan"), [])
-
-
-def _start_worker() -> None:
-    """One thread for each process, which ends with the command, however that ends."""
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    return Result(folder, job.settings.as_dict(), "unfinished", None, float("nan"), float("nan"), [])
 
 
 def _summary(rows: list[Row], epochs: int, seeds: int) -> dict[str, Any]:

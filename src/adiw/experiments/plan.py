@@ -14,17 +14,18 @@ from adiw.experiments.settings import Settings, unknown
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of a recipe: its cell, its trial, its settings. Its folder is named by a digest of the settings."""
+    """One run: its cell, its trial, its settings. Its folder is named by a digest of them, unless it has a name."""
 
     row: str
     column: str
     trial: int
     settings: Settings
+    named: str | None = None
 
     @property
     def folder(self) -> str:
         text = json.dumps(self.settings.as_dict(), sort_keys=True)
-        return f"runs/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return self.named or f"runs/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
     def name(self) -> str:

@@ -57,12 +57,6 @@ def _spread(sweep: Sweep, planned: list[Planned], progress: Progress, stop: Call
         raise Interrupted(STOPPED)
 
 
-def start_worker() -> None:
-    """In a worker process: one thread, and an end when the parent ends, however that ends."""
-    torch.set_num_threads(1)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
 def _listen(
     messages: Any, workers: Sequence[BaseProcess], look: Callable[[], None]
 ) -> Iterator[tuple[Planned, str, dict[str, Any]]]:
@@ -78,8 +72,9 @@ def _listen(
 
 
 def _work(sweep: Sweep, planned: list[Planned], taken: Any, messages: Any, asked: Any) -> None:
-    """In a worker process: run the runs and tell of them."""
-    start_worker()
+    """In a worker process, on one thread: run the runs and tell of them."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
 
     def tell(job: Planned, row: dict[str, Any]) -> None:
         messages.put((job, "row", row))
@@ -103,6 +98,7 @@ def _next(planned: list[Planned], taken: Any) -> Iterator[Planned]:
 
 
 def _end_with_parent() -> None:
+    """However the parent ends, its workers do not outlive it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
