@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from adiw.experiments.plan import plan
+from adiw.experiments.recipes import load_file, names
 from adiw.reports.readme import draw
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +32,15 @@ def test_every_code_block_runs(number: int) -> None:
 def test_the_table_is_drawn_from_the_record() -> None:
     assert draw(README, ROOT) == README
     assert "| adiw-kl |" in README
+
+
+def test_the_sweeps_that_it_names_are_recipes(tmp_path: Path) -> None:
+    named = re.findall(r"adiw sweep ([\w.-]+)", README)
+    assert len(named) > 5
+    assert set(named) - {"mine.toml"} <= set(names())
+    page = (ROOT / "docs" / "sweeps.md").read_text()
+    (tmp_path / "mine.toml").write_text(re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0])
+    assert len(plan(load_file(tmp_path / "mine.toml"))) == 12
 
 
 def test_make_targets_and_files_that_it_names_exist() -> None:
