@@ -148,6 +148,8 @@ def test_figures_that_cannot_be_drawn_cost_nothing_else(
     [
         (["fmnist"], "unknown recipe 'fmnist': expected one of fmnist-"),
         (["other.toml"], "other.toml: "),
+        (["fmnist-noise", "--out", "runs/mine"], "run `adiw data get fashion-mnist`, or put them there"),
+        (["imagenet-noise", "--out", "runs/mine"], "imagefolder needs a path"),
         (["mine.toml", "--method", "KM"], "unknown method 'KM': expected one of KL, "),
         (["mine.toml", "--shift", "none"], "unknown shift 'none': expected one of "),
         (["mine.toml", "--trials", 0], "--trials must be at least 1, got 0"),

@@ -11,11 +11,13 @@ from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.run import device_named
 from adiw.cli.tables import show_stages, show_tables
+from adiw.data import load as load_data
 from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.processes import run_in_processes
 from adiw.experiments.profile import profile_all
 from adiw.experiments.profile_plan import Plan
 from adiw.experiments.recipes import Recipe, load
+from adiw.experiments.record import Folder
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.settings import SettingsError
 from adiw.experiments.sweep import STOPPED, Sweep
@@ -77,7 +79,9 @@ def sweep(
             show_tables(folder, time)
             return
         planned = plan(recipe, part)
-        work = Sweep(open_sweep(recipe, changes, folder), data_root, engine, side_by_side, processes)
+        work = Sweep(Folder(folder), data_root, engine, side_by_side, processes)
+        _check_data([job for job in planned if time or work.ended(job) is None], data_root)
+        open_sweep(recipe, changes, folder)
         try:
             well = _time(work, planned, quiet) if time else _run(work, planned, recipe.name, quiet)
         except Interrupted:
@@ -114,6 +118,12 @@ def _profile(
             engine.workers,
             lambda name, epoch: bar.update(task, description=name, completed=epoch),
         )
+
+
+def _check_data(planned: list[Planned], root: Path | None) -> None:
+    """What is wrong with the data set is told once, and not by every run."""
+    for dataset, path, target in {(job.settings.dataset, job.settings.path, job.settings.target) for job in planned}:
+        load_data(dataset, root, path=path, target=target)
 
 
 def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
