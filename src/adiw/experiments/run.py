@@ -22,6 +22,7 @@ from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, leave_interrupts_to_t
 from adiw.engine.inputs import Scaled
 from adiw.engine.loop import evaluate, in_batches, predict, set_learning_rate, train_epoch
 from adiw.experiments import two_step
+from adiw.experiments.gallery import write_gallery
 from adiw.experiments.methods import Context, find
 from adiw.experiments.record import Folder, Row, provenance, summarise
 from adiw.experiments.resume import check_folder, check_same, fitting
@@ -277,6 +278,9 @@ def _write_outcome(job: Run, folder: Folder, result: dict[str, Any]) -> None:
     shifted = job.task.shifted
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predict(job.model, job.batches(job.task.train))])
     folder.write_array("labels.npy", labels.cpu().numpy())
+    folder.write_json("classes.json", list(job.task.data.classes))
+    if job.feed_set is job.task.train:  # val-only has no weights to show
+        write_gallery(folder, job.task, labels.cpu(), job.weights(), job.history)
     folder.write_json("result.json", result)
 
 
