@@ -27,11 +27,11 @@ def test_python_m_adiw_is_the_command() -> None:
 def test_help_names_all_commands(adiw: Command) -> None:
     said = adiw("--help")
     assert (said.code, said.err) == (0, "")
-    for command in ("demo", "run", "list", "data"):
+    for command in ("demo", "run", "report", "audit", "list", "data"):
         assert f" {command} " in said.out
 
 
-@pytest.mark.parametrize("command", [["demo"], ["run"], ["list"], ["data"], ["data", "get"]])
+@pytest.mark.parametrize("command", [["demo"], ["run"], ["report"], ["audit"], ["list"], ["data"], ["data", "get"]])
 def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
     said = adiw(*command, "--help")
     assert said.code == 0
@@ -73,6 +73,8 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         (["run", "--epochs"], "'--epochs' requires an argument"),
         (["run", "digits"], "digits"),
         (["data", "get"], "Missing argument"),
+        (["report"], "Missing argument"),
+        (["audit", "d", "--top", "0"], "'--top'"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
