@@ -281,4 +281,5 @@ def test_all_pairs_and_sorting_find_the_same_point(
         monkeypatch.setattr(projections, "SMALL", 1024)
         pairs = box_mean_band(v, upper, **band)
         monkeypatch.setattr(projections, "SMALL", 0)
-        assert_close(pairs, box_mean_band(v, upper, **band), rtol=1e-9, atol=1e-9 * max(1, scale * 1e-3))
+        used, tolerance = group >= 0, 1e-9 * max(1, scale * 1e-3)
+        assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)

@@ -20,10 +20,11 @@ from rich.table import Table
 from adiw.cli.console import one_line_errors, progress_bar
 from adiw.experiments.record import Folder, provenance
 from adiw.experiments.run import Engine, run
-from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.watch import DeadRunError
 from adiw.reports.page import render
-from adiw.reports.results import Result, Row, by_method, load_result
+from adiw.reports.results import METHOD_ORDER, Result, Row, by_method, load_result
+from adiw.reports.run_pages import run_page
 
 # The slow ones first, so that the last to finish are short.
 ORDER = [
@@ -39,19 +40,7 @@ ORDER = [
     "oracle",
     "val-only",
 ]
-SHOWN = [
-    "uniform",
-    "val-only",
-    "random",
-    "l2r",
-    "mw-net",
-    "diw",
-    "adiw-km",
-    "adiw-kl",
-    "adiw-ls",
-    "adiw-wa",
-    "oracle",
-]
+SHOWN = [method for method in METHOD_ORDER if method in ORDER]
 
 
 def demo(
@@ -73,12 +62,12 @@ def demo(
             task = bar.add_task("digits, 40% wrong labels", total=len(jobs), note="")
             for name in _run_all(jobs):
                 bar.update(task, advance=1, note=name)
-        results = [_load(method, folder) for method, _, _, folder in jobs]
+        results = [_load(*job) for job in jobs]
         rows = by_method(results, SHOWN)
         Console().print(_table(rows, seeds))
         Folder(out).write_json("summary.json", _summary(rows, epochs, seeds))
         page = out / "index.html"
-        page.write_text(render(results, SHOWN, "Digits with 40% wrong labels"))
+        page.write_text(render(run_page(results, "Digits with 40% wrong labels")), encoding="utf-8")
     print("Accuracy on the 500 test digits, mean of the last ten epochs. 'oracle' trains with the true weights.")
     print(f"The page with curves and weights: {page}")
 
@@ -104,9 +93,8 @@ def _run_all(jobs: list[tuple[str, int, int, Path]]) -> Iterator[str]:
 
 def _run_one(method: str, seed: int, epochs: int, folder: Path) -> str:
     """One run. A dead one is for the table to show."""
-    settings = resolve({"dataset": "digits", "method": method, "seed": seed, "epochs": epochs})
     try:
-        run(settings, folder, engine=Engine(torch.device("cpu")))
+        run(_settings(method, seed, epochs), folder, engine=Engine(torch.device("cpu")))
     except DeadRunError as error:
         return f"{method} seed {seed}: {error}"
     return f"{method} seed {seed}"
@@ -119,11 +107,16 @@ def _clear(folder: Path) -> None:
             old.unlink()
 
 
-def _load(method: str, folder: Path) -> Result:
+def _load(method: str, seed: int, epochs: int, folder: Path) -> Result:
     """The run in this folder; one that is missing counts as unfinished."""
     if (folder / "config.json").exists():
         return load_result(folder)
-    return Result(folder, {"method": method}, "unfinished", None, float("nan"), float("nan"), [])
+    settings = _settings(method, seed, epochs).as_dict()
+    return Result(folder, settings, "unfinished", None, float("nan"), float("nan"), [])
+
+
+def _settings(method: str, seed: int, epochs: int) -> Settings:
+    return resolve({"dataset": "digits", "method": method, "seed": seed, "epochs": epochs})
 
 
 def _start_worker() -> None:
