@@ -214,7 +214,7 @@ def test_descend_is_steps_of_project_after_gradient() -> None:
     expected = params
     for _ in range(3):
         expected = problem.project(expected - 0.07 * problem.gradient(expected))
-    assert torch.equal(descend(problem, params, 0.07, 3), expected)
+    assert_close(descend(problem, params, 0.07, 3), expected)
     assert torch.equal(descend(problem, params, 0.07, 0), params)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from torch.testing import assert_close
 
 from adiw import estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
-from adiw.kernels import gaussian, resolve_width, squared_distances, typical_distance
+from adiw.kernels import gaussian, kernel_to, resolve_width, squared_distances, typical_distance
 from adiw.pair import Pair, match
 from tests.oracles import reference as ref
 
@@ -193,3 +195,23 @@ def test_left_out_vectors_cost_the_others_no_digits() -> None:
     crowded = torch.cat([z_val, torch.full((8, 2), NAN)])
     alone, other = (MMD(width=0.5).problem(match(z_train, z)).k for z in (z_val, crowded))
     assert_close(other, alone, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["train", "val"])
+@pytest.mark.parametrize("width", [0.7, torch.tensor(0.7)], ids=["number", "tensor"])
+@pytest.mark.parametrize("groups", [None, 2])
+def test_the_kernel_to_one_side_is_zero_between_groups_and_for_those_left_out(
+    side: Literal["train", "val"], width: float | Tensor, groups: int | None
+) -> None:
+    z_train, z_val = torch.tensor([[0.1], [float("nan")], [0.5]]), torch.tensor([[0.3], [float("inf")]])
+    if groups is None:
+        pair = match(z_train, z_val)
+    else:
+        pair = match(z_train, z_val, torch.tensor([0, 0, 1]), torch.tensor([0, 1]), groups)
+    found = kernel_to(side, pair, width)
+    right, used = (z_train, pair.used_train) if side == "train" else (z_val, pair.used_val)
+    z = torch.cat([z_train, z_val])
+    same = torch.cat([pair.same("train", side), pair.same("val", side)])
+    expected = torch.where(same, (-((z - right.T) ** 2) / (2 * 0.7**2)).exp(), 0)
+    among_left_out = ~torch.cat([pair.used_train, pair.used_val])[:, None] & ~used
+    torch.testing.assert_close(found[~among_left_out], expected[~among_left_out])

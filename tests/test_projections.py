@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from adiw import projections
 from adiw.groups import group_sum, spread
 from adiw.projections import box, box_mean_band, clamp_rescale, non_negative, simplex, weighted_simplex
 from tests.oracles.solvers import project_qp
@@ -264,3 +265,21 @@ def test_gradients_are_not_needed_but_inputs_are_not_changed() -> None:
     box_mean_band(v, 1.5), weighted_simplex(v, a), clamp_rescale(v, a), simplex(v), box(v, 1.0), non_negative(v)
     assert torch.equal(before[0], v)
     assert torch.equal(before[1], a)
+
+
+@pytest.mark.parametrize("upper", [1.5, 50.0, float("inf")])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0, 1e6])
+def test_all_pairs_and_sorting_find_the_same_point(
+    monkeypatch: pytest.MonkeyPatch, upper: float, scale: float
+) -> None:
+    """A batch goes one way, and what is too large to compare all pairs goes the other."""
+    for seed in range(20):
+        v = numbers(seed, 60, scale=scale)
+        v[:7] = v[7]  # equal entries
+        group = (numbers(seed + 100, 60) > -1).long() - 1  # some are left out
+        band = {"low": 0.7, "high": 1.2, "group": group}
+        monkeypatch.setattr(projections, "SMALL", 1024)
+        pairs = box_mean_band(v, upper, **band)
+        monkeypatch.setattr(projections, "SMALL", 0)
+        used, tolerance = group >= 0, 1e-9 * max(1, scale * 1e-3)
+        assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)

@@ -15,7 +15,7 @@ from adiw.ledger import Ledger
 from adiw.limits import Limits
 from adiw.losses import no_autocast
 from adiw.observer import Criterion, Forward, Observer, follow
-from adiw.pair import Pair, match
+from adiw.pair import Pair, is_finite, match
 from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
 from adiw.store import Store
@@ -93,7 +93,9 @@ class ADIW(nn.Module):
         # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
         self.ledger = Ledger(num_train, self._settings(probe))
         self.probe = probe
-        self.raw = Store(num_train)  # the weights as estimated, without class prior and limits
+        # The weights as estimated, without class prior and limits: where there are none, they are those in the loss.
+        same = isinstance(self.transform, LossValue) and self.limits == Limits()
+        self.estimates = None if same else Store(num_train)
         if self.divergence.side == "val":
             self.coefficients = Store(len(self.probe), fill=float("nan"))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns
@@ -104,6 +106,11 @@ class ADIW(nn.Module):
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
         return self.ledger.weights
+
+    @property
+    def raw(self) -> Store:
+        """The weights as estimated."""
+        return self.ledger.used if self.estimates is None else self.estimates
 
     def forward(
         self,
@@ -128,7 +135,7 @@ class ADIW(nn.Module):
         with torch.no_grad(), no_autocast(losses.device):
             train = self._observe(losses, targets, inputs, features, autocast)
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
-            weights = self.estimate(index, train, val, losses.isfinite())
+            weights = self.estimate(index, train, val, is_finite(losses))
         return self.ledger.weighted_mean(index, weights, losses, outputs)
 
     def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
@@ -149,14 +156,16 @@ class ADIW(nn.Module):
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         warm = self.ledger.warming_up(self.warmup_steps)
         done = self._run_round(pair, index, val.index, warm)
-        estimated = pair.group_train >= 0
+        estimated = pair.used_train
         raw = torch.where(estimated, done.problem.weights(done.end), self.raw.read(index))
         factor = self.transform.factor(train.group)
         # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
         used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
         used = self.limits.apply(used, finite)
-        self.raw.write(index, raw, estimated & ~warm)
-        self.ledger.used.write(index, used, estimated & ~warm)
+        keep = estimated & ~warm
+        self.ledger.used.write(index, used, keep)
+        if self.estimates is not None:
+            self.estimates.write(index, raw, keep)
         return torch.where(warm, 1, used)
 
     def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, warm: Tensor) -> Round:
@@ -169,7 +178,7 @@ class ADIW(nn.Module):
         for key, value in done.memory.items():
             self.memory[key].copy_(torch.where(warm, self.memory[key], value))
         if not of_train:
-            self.coefficients.write(val_index, done.end, (pair.group_val >= 0) & ~warm)
+            self.coefficients.write(val_index, done.end, pair.used_val & ~warm, distinct=True)
         return done
 
     def summary(self) -> Summary:

@@ -70,8 +70,8 @@ def estimate_weights(
             f"{divergence.side} sample and the batch has {size}: pass the state of the same samples, or None"
         )
     done = run_round(divergence, pair, state.params, state.memory, steps, generator or _generator(z_train))
-    weights = torch.where(pair.group_train >= 0, done.problem.weights(done.end), 0)
-    used = (pair.group_train if divergence.side == "train" else pair.group_val) >= 0
+    weights = torch.where(pair.used_train, done.problem.weights(done.end), 0)
+    used = pair.used_train if divergence.side == "train" else pair.used_val
     return weights, State(torch.where(used, done.end, state.params), done.memory)
 
 
@@ -92,8 +92,8 @@ def run_round(
         problem = divergence.problem(pair)
         start = torch.where(params.isnan(), problem.initial(), params)
         end = descend(problem, start, divergence.step_size, steps)
-        side = pair.group_train if divergence.side == "train" else pair.group_val
-        return Round(problem, start, torch.where(side >= 0, end, start), memory)
+        used = pair.used_train if divergence.side == "train" else pair.used_val
+        return Round(problem, start, torch.where(used, end, start), memory)
 
 
 def start_memory(divergence: Divergence, pair: Pair, generator: Generator) -> dict[str, Tensor]:
@@ -103,10 +103,10 @@ def start_memory(divergence: Divergence, pair: Pair, generator: Generator) -> di
     return divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
 
 
-def descend(problem: Problem, params: Tensor, step_size: float | Tensor, steps: int) -> Tensor:
+def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:
     """W <- project(W - eta dJ/dW), ``steps`` times."""
     for _ in range(steps):
-        params = problem.project(params - step_size * problem.gradient(params))
+        params = problem.project(params.sub(problem.gradient(params), alpha=step_size))
     return params
 
 

@@ -1,6 +1,7 @@
 """Sums over groups of samples (the classes of Algorithm 2; a single group everywhere else).
 
-A group is an integer per sample, ``0 .. num_groups - 1``; ``-1`` leaves a sample out of every sum.
+A group is an integer per sample, ``0 .. num_groups - 1``; ``-1`` leaves a sample out of every sum. Where there is a
+single group, a boolean per sample does: who takes part.
 """
 
 from __future__ import annotations
@@ -9,12 +10,23 @@ import torch
 from torch import Tensor
 
 
+def taking_part(group: Tensor) -> Tensor:
+    """Which samples are not left out: (n,) of booleans.
+
+    >>> taking_part(torch.tensor([0, -1, 2]))
+    tensor([ True, False,  True])
+    """
+    return group if group.dtype == torch.bool else group >= 0
+
+
 def group_sum(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
     """Sum of ``values`` (n,) over each group: (num_groups,). Deterministic on every device.
 
     >>> group_sum(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 0]), 2)
     tensor([5., 2.])
     """
+    if num_groups == 1:
+        return torch.where(taking_part(group), values, 0).sum(0, keepdim=True)
     member = group[:, None] == torch.arange(num_groups, device=group.device)
     return torch.where(member, values[:, None], 0).sum(0)
 
@@ -37,7 +49,7 @@ def spread(per_group: Tensor, group: Tensor) -> Tensor:
     >>> spread(torch.tensor([5.0, 2.0]), torch.tensor([0, 1, 0]))
     tensor([5., 2., 5.])
     """
-    return per_group[group.clamp_min(0)]
+    return per_group.expand(len(group)) if len(per_group) == 1 else per_group[group.clamp_min(0)]
 
 
 def same_group(left: Tensor, right: Tensor) -> Tensor:
@@ -47,7 +59,9 @@ def same_group(left: Tensor, right: Tensor) -> Tensor:
     tensor([[ True, False, False],
             [False, False, False]])
     """
-    return (left[:, None] == right[None, :]) & (left[:, None] >= 0)
+    if left.dtype == torch.bool:
+        return left[:, None] & right
+    return (left[:, None] == right) & (left[:, None] >= 0)
 
 
 def group_order(values: Tensor, group: Tensor, num_groups: int) -> Tensor:

@@ -45,6 +45,19 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     return squared.mul_(-0.5).exp_()  # in place: these are the largest tensors of a step
 
 
+def kernel_to(side: Literal["train", "val"], pair: Pair, width: float | Tensor) -> Tensor:
+    """Kernel between all samples, training and then validation, and those of one side: (n + m, n) or (n + m, m).
+
+    It is zero between groups and for samples that are left out, but for the latter among themselves.
+    """
+    z = torch.cat([pair.z_train, pair.z_val])
+    matrix = gaussian(z, pair.z_train if side == "train" else pair.z_val, width)
+    if pair.of_train.dtype == torch.bool and isinstance(width, float):
+        return matrix  # those left out are far away
+    mask = torch.cat([pair.same("train", side), pair.same("val", side)])
+    return torch.where(mask, matrix, 0)
+
+
 def resolve_width(width: Width, pair: Pair, fraction: float) -> float | Tensor:
     """The width itself, or for "auto" ``fraction`` of the typical distance in this pair."""
     return fraction * typical_distance(pair) if width == "auto" else width
@@ -57,13 +70,13 @@ def typical_distance(pair: Pair) -> Tensor:
     them; averaged over the nearest 95% of the training samples, so that a few wild ones do not set the scale.
     """
     if pair.z_train.shape[1] == 1 and pair.num_groups == 1:
-        used = torch.where(pair.group_val >= 0, pair.z_val[:, 0], float("nan"))
+        used = torch.where(pair.used_val, pair.z_val[:, 0], float("nan"))
         distance = (pair.z_train[:, 0] - used.nanmedian()).abs()
     else:
         squared = torch.where(pair.same("train", "val"), squared_distances(pair.z_train, pair.z_val), 0)
         count = pair.same("train", "val").sum(1).clamp_min(1)
         distance = (squared.sum(1) / count).sqrt()
-    used = pair.group_train >= 0
+    used = pair.used_train
     nearest = torch.where(used, distance, float("inf")).sort().values
     kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()
     mean = torch.where(kept, nearest, 0).sum() / kept.sum().clamp_min(1)

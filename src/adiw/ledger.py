@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from adiw.estimation import Round
 from adiw.health import Summary, name_indices, summarise
 from adiw.losses import guard_gradient
+from adiw.pair import is_finite
 from adiw.probe import Probe
 from adiw.store import Store, check_index
 
@@ -72,11 +73,11 @@ class Ledger(nn.Module):
 
     def keep(self, index: Tensor, weights: Tensor, losses: Tensor) -> None:
         """Remember the weights (n,) of the samples whose loss is finite; the others keep theirs."""
-        self.used.write(index, weights, losses.isfinite())
+        self.used.write(index, weights, is_finite(losses))
 
     def weighted_mean(self, index: Tensor, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
         """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient, and are counted."""
-        finite = losses.isfinite()
+        finite = is_finite(losses.detach())
         self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
         guard_gradient(outputs, finite)
         return torch.where(finite, weights.to(losses.dtype) * losses, 0).mean()

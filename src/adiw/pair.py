@@ -4,46 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from adiw.groups import group_sum, same_group, spread
+from adiw.groups import group_sum, same_group, spread, taking_part
 
 
 @dataclass(frozen=True)
 class Pair:
-    """z of both batches. Samples of group -1 take no part: every sum, kernel and gradient passes over them."""
+    """z of both batches. Samples that are left out take no part: sums, kernels and gradients pass over them.
+
+    ``of_train`` and ``of_val`` are groups as ``adiw.groups`` takes them: integers, or booleans for a single group.
+    The z of a sample that is left out is some finite number. In a single group of scalars it is as far from the
+    others as can be, so that a kernel between them is zero by itself.
+    """
 
     z_train: Tensor  # (n, d)
     z_val: Tensor  # (m, d)
-    group_train: Tensor  # (n,) int64
-    group_val: Tensor  # (m,) int64
+    of_train: Tensor  # (n,)
+    of_val: Tensor  # (m,)
     num_groups: int = 1
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of divergences that learn (a critic network)
 
+    @cached_property
+    def group_train(self) -> Tensor:
+        """(n,) int64: the group of each training sample, -1 for those left out."""
+        return _numbered(self.of_train)
+
+    @cached_property
+    def group_val(self) -> Tensor:
+        """(m,) int64: the group of each validation sample, -1 for those left out."""
+        return _numbered(self.of_val)
+
+    @cached_property
+    def used_train(self) -> Tensor:
+        """(n,) booleans: the training samples that take part."""
+        return taking_part(self.of_train)
+
+    @cached_property
+    def used_val(self) -> Tensor:
+        """(m,) booleans: the validation samples that take part."""
+        return taking_part(self.of_val)
+
     def same(self, left: str, right: str) -> Tensor:
         """Which pairs of samples are compared: booleans, e.g. (n, m) for ``same("train", "val")``."""
-        groups = {"train": self.group_train, "val": self.group_val}
+        groups = {"train": self.of_train, "val": self.of_val}
         return same_group(groups[left], groups[right])
 
     def sum_train(self, values: Tensor) -> Tensor:
         """Sum of (n,) over the training samples of each group: (num_groups,)."""
-        return group_sum(values, self.group_train, self.num_groups)
+        return group_sum(values, self.of_train, self.num_groups)
 
     def sum_val(self, values: Tensor) -> Tensor:
         """Sum of (m,) over the validation samples of each group: (num_groups,)."""
-        return group_sum(values, self.group_val, self.num_groups)
+        return group_sum(values, self.of_val, self.num_groups)
 
-    @property
+    @cached_property
     def num_train(self) -> Tensor:
         """Training samples in each group (num_groups,), at least one so that it can divide."""
-        return self.sum_train(torch.ones_like(self.z_train[:, 0])).clamp_min(1)
+        return self._count(self.of_train)
 
-    @property
+    @cached_property
     def num_val(self) -> Tensor:
         """Validation samples in each group (num_groups,), at least one so that it can divide."""
-        return self.sum_val(torch.ones_like(self.z_val[:, 0])).clamp_min(1)
+        return self._count(self.of_val)
+
+    @cached_property
+    def share_val(self) -> Tensor:
+        """(m,) one over the size of the validation sample's group, zero for those left out."""
+        return self.used_val / spread(self.num_val, self.of_val)
+
+    def _count(self, group: Tensor) -> Tensor:
+        if self.num_groups == 1:
+            return taking_part(group).sum(0, keepdim=True, dtype=self.z_train.dtype).clamp_min(1)
+        return group_sum(torch.ones_like(group, dtype=self.z_train.dtype), group, self.num_groups).clamp_min(1)
 
 
 def match(
@@ -62,6 +98,8 @@ def match(
     >>> match(torch.tensor([[0.0], [float("nan")]]), torch.tensor([[1.0]])).group_train
     tensor([ 0, -1])
     """
+    if group_train is None and group_val is None and minimum == 1 and z_train.shape[1] == 1:
+        return _match_scalars(z_train, z_val)
     train, finite_train = _finite(z_train, group_train)
     val, finite_val = _finite(z_val, group_val)
     ones_train, ones_val = torch.ones_like(finite_train[:, 0]), torch.ones_like(finite_val[:, 0])
@@ -71,9 +109,30 @@ def match(
     return Pair(finite_train, finite_val, train, val, num_groups)
 
 
+def is_finite(values: Tensor) -> Tensor:
+    """``values.isfinite()`` in two kernels rather than four: this is asked of every loss in every step.
+
+    >>> is_finite(torch.tensor([1.0, float("nan"), float("-inf")]))
+    tensor([ True, False, False])
+    """
+    return values.abs() < torch.inf
+
+
+def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
+    """Everybody in one group. Those left out go as far away as they can, training and validation samples apart."""
+    train, val = is_finite(z_train), is_finite(z_val)
+    train, val = train & val.any(), val & train.any()
+    away = torch.finfo(z_train.dtype).max
+    return Pair(torch.where(train, z_train, away), torch.where(val, z_val, -away), train[:, 0], val[:, 0])
+
+
 def _finite(z: Tensor, group: Tensor | None) -> tuple[Tensor, Tensor]:
     """(group with -1 where z is not finite, z with a finite sample's value there, or zero when there is none)."""
     finite = z.isfinite().all(1)
     group = torch.zeros_like(finite, dtype=torch.long) if group is None else group
     stand_in = z.index_select(0, finite.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
     return torch.where(finite, group, -1), torch.where(finite[:, None], z, stand_in)
+
+
+def _numbered(group: Tensor) -> Tensor:
+    return group.long() - 1 if group.dtype == torch.bool else group

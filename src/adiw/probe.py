@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from adiw.pair import is_finite
 from adiw.transforms import Observed
 
 
@@ -19,7 +20,7 @@ class Window:
 
     index: Tensor  # (w,) in the validation set
     z: Tensor  # (w, d), nan where not read yet
-    group: Tensor  # (w,)
+    group: Tensor | None  # (w,), None when there is one group
 
 
 class Probe(nn.Module):
@@ -27,14 +28,15 @@ class Probe(nn.Module):
 
     The window is the last ``batch`` samples that were read. With refresh = batch all of them are fresh, as in the
     paper; with less, the rest are remembered from the steps before. The order is drawn once: where the stream
-    stands is one number on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
+    stands is known on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and two reads of the set agree; a set
     that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
     """
 
     order: Tensor
-    cursor: Tensor
+    ahead: Tensor
+    place: Tensor
     window_index: Tensor
     nonfinite: Tensor
 
@@ -55,7 +57,8 @@ class Probe(nn.Module):
             raise ValueError(f"val_batch and val_refresh must be at least 1, got {batch} and {refresh}")
         self.dataset, self.workers = dataset, workers
         self.register_buffer("order", torch.randperm(size, generator=generator))
-        self.register_buffer("cursor", torch.zeros((), dtype=torch.long))
+        self.register_buffer("ahead", torch.arange(self.refresh))  # places in the order that are read next
+        self.register_buffer("place", torch.arange(self.refresh))  # places in the window that they go to
         self.register_buffer("window_index", self.order[-self.window :].clone())
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
         self.z: Tensor | None = None  # (window, d): its d is known after the first read
@@ -73,31 +76,38 @@ class Probe(nn.Module):
 
     def next_batch(self) -> tuple[Tensor, Any]:
         """(index, batch) of the next ``refresh`` validation samples, on the device."""
-        ahead = torch.arange(self.refresh, device=self.cursor.device)
-        index = self.order[(self.cursor + ahead) % len(self)]
+        index = self.order[self.ahead]
         batch = self._fetch(index)
-        self.cursor.copy_((self.cursor + self.refresh) % len(self))
+        self.ahead.add_(self.refresh).remainder_(len(self))
         return index, batch
 
     def read(self, observe: Callable[[Any], Observed]) -> Window:
         """Observe the next samples and return the window that they complete."""
         index, batch = self.next_batch()
         z, group = observe(batch)
-        self.nonfinite.index_add_(0, index, (~z.isfinite().all(1)).to(self.nonfinite.dtype))
-        if self.z is None or self.group is None:
+        finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
+        self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
+        if self.refresh == self.window:
+            return Window(index, z, group)
+        return self._remember(index, z, group)
+
+    def _remember(self, index: Tensor, z: Tensor, group: Tensor | None) -> Window:
+        """Replace the oldest samples of the window by these."""
+        if self.z is None:
             self.z = z.new_full((self.window, z.shape[1]), float("nan"))
-            self.group = torch.zeros_like(self.window_index)
-        keep = self.refresh
-        self.window_index.copy_(torch.cat([self.window_index[keep:], index]))
-        self.z.copy_(torch.cat([self.z[keep:], z]))
-        self.group.copy_(torch.cat([self.group[keep:], group]))
+            self.group = None if group is None else torch.zeros_like(self.window_index)
+        self.window_index.index_copy_(0, self.place, index)
+        self.z.index_copy_(0, self.place, z)
+        if self.group is not None and group is not None:
+            self.group.index_copy_(0, self.place, group)
+        self.place.add_(self.refresh).remainder_(self.window)
         return Window(self.window_index, self.z, self.group)
 
     def _fetch(self, index: Tensor) -> Any:
         if self.cached is not None:
             return map_tensors(lambda column: column[index], self.cached)
         if self._stream is None:
-            self._stream = self._open_stream(int(self.cursor))
+            self._stream = self._open_stream(int(self.ahead[0]))
         return map_tensors(lambda x: x.to(index.device, non_blocking=True), next(self._stream))
 
     def _open_stream(self, position: int) -> Iterator[Any]:
@@ -109,7 +119,7 @@ class Probe(nn.Module):
                 yield [order[(at + ahead) % len(order)] for ahead in range(self.refresh)]
                 at += self.refresh
 
-        pin = torch.cuda.is_available() and self.cursor.is_cuda
+        pin = torch.cuda.is_available() and self.ahead.is_cuda
         loader: DataLoader[Any] = DataLoader(
             self.dataset,
             batch_sampler=_Forever(batches),
@@ -123,13 +133,13 @@ class Probe(nn.Module):
         return {"z": self.z, "group": self.group}
 
     def set_extra_state(self, state: dict[str, Tensor | None]) -> None:
-        device = self.cursor.device
+        device = self.ahead.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
         self._stream = None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Probe:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        device = self.cursor.device
+        device = self.ahead.device
         self.z = None if self.z is None else fn(self.z)
         self.group = None if self.group is None else fn(self.group)
         if self.cached is not None:  # to the device, but in the types that the data set gave

@@ -13,7 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adiw.groups import group_max, group_order, group_sum, spread
+from adiw.groups import group_max, group_order, group_sum, spread, taking_part
+
+SMALL = 1024  # entries of which all pairs are compared at once
 
 
 def non_negative(v: Tensor) -> Tensor:
@@ -49,7 +51,10 @@ def box_mean_band(
     >>> box_mean_band(torch.tensor([0.0, 1.0, 5.0]), upper=2.5)
     tensor([0.0000, 0.5000, 2.5000])
     """
-    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    group = torch.ones_like(v, dtype=torch.bool) if group is None else group
+    if num_groups == 1 and len(v) <= SMALL:
+        return _small_band(v, upper, low, high, taking_part(group))
+    group = group.long() - 1 if group.dtype == torch.bool else group
     count = group_sum(torch.ones_like(v), group, num_groups)
     return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
 
@@ -72,6 +77,7 @@ def weighted_simplex(
     tensor([0.6000, 0.2000])
     """
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    group = group.long() - 1 if group.dtype == torch.bool else group
     unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
     unit = torch.where(unit > smallest_mass(v.dtype), unit, 1)
     target = total / unit
@@ -87,15 +93,44 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
     tensor([2., 0.])
     """
-    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     x = v.clamp_min(0)
-    mass = spread(group_sum(a * x, group, num_groups), group)
-    return x / torch.where(mass > smallest_mass(v.dtype), mass, 1)
+    return rescale(x, group_sum(a * x, group, num_groups), group)
+
+
+def rescale(x: Tensor, mass: Tensor, group: Tensor) -> Tensor:
+    """x (n,) divided by the mass of its group (num_groups,); a group without mass stays as it is."""
+    return x / spread(torch.where(mass > smallest_mass(x.dtype), mass, 1), group)
 
 
 def smallest_mass(dtype: torch.dtype) -> float:
     """a'x below this counts as zero: one over it, times a sum of coefficients, is still a finite number."""
     return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+
+
+def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tensor, used: Tensor) -> Tensor:
+    """``box_mean_band`` of one group that is a batch, in few kernels: every piece at once instead of sorting.
+
+    sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
+    at all these ends, (2n, n), and go from the last one that is not below the target along its piece. Entries enter
+    as differences v_i - v_j, so large ones lose nothing.
+    """
+    count = used.sum(dtype=v.dtype)
+    most = torch.finfo(v.dtype).max / 4
+    v = v.clamp(-most, most)
+    cap = (high * count).clamp_max(upper)  # no feasible x exceeds the sum
+    plain = torch.minimum(v.clamp_min(0), cap)
+    total = torch.where(used, plain, 0).sum()
+    target = total.clamp(low * count, high * count)
+    apart = v - v[:, None]
+    ends = torch.cat([apart, apart + cap])
+    value = torch.where(used, torch.minimum(ends.clamp_min(0), cap), 0).sum(1)
+    reached = (value >= target) & torch.cat([used, used])
+    at = torch.where(reached, torch.cat([v, v - cap]), -torch.inf).argmax().view(1)
+    row = ends.index_select(0, at)[0]
+    falling = ((row > 0) & (row <= cap) & used).sum().clamp_min(1)
+    x = row - (value.index_select(0, at) - target) / falling
+    return torch.where((total == target) | ~used, plain, torch.minimum(x.clamp_min(0), cap))
 
 
 def _box_band(

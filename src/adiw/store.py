@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+PAIRS = 2**24  # looked at together: at most 64 MiB
+
 
 class Store(nn.Module):
     """``size`` numbers that are read and written by index, on the device, without host synchronisation.
@@ -36,30 +38,29 @@ class Store(nn.Module):
         """The numbers at ``index`` (n,)."""
         return self.slots[index]
 
-    def write(self, index: Tensor, values: Tensor, mask: Tensor | None = None) -> None:
+    def write(self, index: Tensor, values: Tensor, mask: Tensor | None = None, distinct: bool = False) -> None:
         """Keep ``values`` (n,) at ``index`` (n,); an index that occurs twice takes the mean of its values.
 
-        Where ``mask`` is false nothing is kept.
+        Where ``mask`` is false nothing is kept. ``distinct`` promises that no index occurs twice.
         """
         if mask is not None:
             index = torch.where(mask, index, len(self))
         values = values.to(self.slots.dtype)
-        self.slots.index_copy_(0, index, mean_of_duplicates(index, values))
+        self.slots.index_copy_(0, index, values if distinct else mean_of_duplicates(index, values))
         self.slots[-1:].fill_(self.fill)  # an assignment would copy the number from the host
 
 
 def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
-    """Give equal indices the mean of their values, (n,). Sums run in sorted order: deterministic on every device.
+    """Give equal indices the mean of their values, (n,). Deterministic on every device: every pair is looked at.
 
     >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
     tensor([1.5000, 5.0000, 1.5000])
     """
-    ordered, order = index.sort(stable=True)
-    first = torch.searchsorted(ordered, ordered)
-    last = torch.searchsorted(ordered, ordered, right=True)
-    running = torch.cat([values.new_zeros(1, dtype=torch.float64), values[order].double().cumsum(0)])
-    mean = torch.where(last - first > 1, (running[last] - running[first]) / (last - first), values[order])
-    return torch.empty_like(values).scatter_(0, order, mean.to(values.dtype))
+    means = []
+    for part in index.split(PAIRS // max(len(index), 1) or 1):
+        equal = part[:, None] == index
+        means.append(torch.where(equal, values, 0).sum(1) / equal.sum(1))
+    return means[0] if len(means) == 1 else torch.cat([values[:0], *means])
 
 
 def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | None]:
@@ -74,7 +75,7 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
     if index.shape != (count,):
         raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
     index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
-    bad = (index < 0) | (index >= size)
+    bad = index.clamp(0, size - 1) != index
     if index.is_cuda:
         return torch.where(bad, size, index), bad.sum()
     if bool(bad.any()):

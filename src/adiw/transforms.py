@@ -11,10 +11,10 @@ from torch.utils.hooks import RemovableHandle
 
 
 class Observed(NamedTuple):
-    """What a batch became: z (n, d) and the group of each sample (n,) int64."""
+    """What a batch became: z (n, d) and the group of each sample (n,) int64, None when there is one group."""
 
     z: Tensor
-    group: Tensor
+    group: Tensor | None
 
 
 class Transform(Protocol):
@@ -25,7 +25,7 @@ class Transform(Protocol):
 
     def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed: ...
 
-    def factor(self, group: Tensor) -> Tensor | None:
+    def factor(self, group: Tensor | None) -> Tensor | None:
         """What the weights of each sample are multiplied by when they weight the loss (n,), or None."""
         ...
 
@@ -46,9 +46,9 @@ class LossValue:
     minimum = 1
 
     def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
-        return Observed(losses[:, None], torch.zeros(len(losses), dtype=torch.long, device=losses.device))
+        return Observed(losses[:, None], None)
 
-    def factor(self, group: Tensor) -> Tensor | None:
+    def factor(self, group: Tensor | None) -> Tensor | None:
         return None
 
     def attach(self, model: nn.Module) -> None:
@@ -126,9 +126,9 @@ class Features:
         z = normalize(features.flatten(1).to(losses.dtype), dim=1)
         return Observed(z, self._groups(losses, targets))
 
-    def _groups(self, losses: Tensor, targets: object) -> Tensor:
+    def _groups(self, losses: Tensor, targets: object) -> Tensor | None:
         if not self.classwise:
-            return torch.zeros(len(losses), dtype=torch.long, device=losses.device)
+            return None
         if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.shape != losses.shape:
             raise ValueError(
                 "Features: class-wise estimation needs integer targets (n,), one class per sample; without "
@@ -137,8 +137,8 @@ class Features:
         known = (targets >= 0) & (targets < self.num_groups)
         return torch.where(known, targets.long(), -1)
 
-    def factor(self, group: Tensor) -> Tensor | None:
-        if self.class_prior is None:
+    def factor(self, group: Tensor | None) -> Tensor | None:
+        if self.class_prior is None or group is None:
             return None
         self.class_prior = self.class_prior.to(group.device)
         return torch.where(group >= 0, self.class_prior[group.clamp_min(0)], 1)

@@ -65,8 +65,10 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
     assert "1 dead" in table["oracle"]
     assert "2 unfinished" in table["diw"]
     page = Path("d/index.html").read_text()
-    assert "uniform: 1 dead" in page
-    assert "<td>diw</td><td>-</td><td>0</td><td>-</td><td>2 unfinished</td>" in page
+    assert ": 2 finished, 2 dead, 18 unfinished." in page
+    line = page.split('data-name="diw"><th scope="row">diw</th>')[1].partition("</tr>")[0]
+    assert "2 unfinished" in line
+    assert '<fieldset id="columns">' not in page  # runs that are missing belong to the same setting
 
 
 def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(

@@ -25,14 +25,17 @@ def test_python_m_adiw_is_the_command() -> None:
     assert done.stderr == ""
 
 
+COMMANDS = ("demo", "run", "sweep", "report", "audit", "profile", "list", "data")
+
+
 def test_help_names_all_commands(adiw: Command) -> None:
     said = adiw("--help")
     assert (said.code, said.err) == (0, "")
-    for command in ("demo", "run", "sweep", "profile", "list", "data"):
+    for command in COMMANDS:
         assert f" {command} " in said.out
 
 
-@pytest.mark.parametrize("command", [["demo"], ["run"], ["sweep"], ["profile"], ["list"], ["data"], ["data", "get"]])
+@pytest.mark.parametrize("command", [*([name] for name in COMMANDS), ["data", "get"]])
 def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
     said = adiw(*command, "--help")
     assert said.code == 0
@@ -76,6 +79,8 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         (["run", "--epochs"], "'--epochs' requires an argument"),
         (["run", "digits"], "digits"),
         (["data", "get"], "Missing argument"),
+        (["report"], "Missing argument"),
+        (["audit", "d", "--top", "0"], "'--top'"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:

@@ -26,6 +26,7 @@ from tests.experiments.tables import write_table
 CPU = torch.device("cpu")
 FILES = {
     "checkpoint.pt",
+    "classes.json",
     "config.json",
     "labels.npy",
     "metrics.jsonl",
@@ -48,7 +49,8 @@ def test_every_method_trains_and_leaves_its_files(finished: Callable[[str], Path
     folder, settings = finished(method), resolve({"method": method, "epochs": EPOCHS})
     task = prepare(settings)
     n = len(task.train)
-    assert {file.name for file in folder.iterdir()} == FILES
+    gallery = set() if method in ("uniform", "val-only") else {"gallery.json", "gallery.npy"}
+    assert {file.name for file in folder.iterdir()} == FILES | gallery
     assert json.loads((folder / "config.json").read_text()) == settings.as_dict()
 
     metrics = read_rows(folder / "metrics.jsonl")
@@ -114,7 +116,7 @@ def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: P
     for seed in (0, 1):
         run(resolve({"method": method, "epochs": EPOCHS, "seed": seed}), tmp_path / str(seed), engine=Engine(CPU))
     first = finished(method)
-    for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy"):
+    for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy", "gallery.json"):
         assert (tmp_path / "0" / name).read_bytes() == (first / name).read_bytes()
         assert (tmp_path / "1" / name).read_bytes() != (first / name).read_bytes()
 

@@ -1,79 +1,176 @@
-"""The page in a real browser: no errors, and its names can be clicked."""
+"""The page in a real browser: no errors, charts that answer, a filter that hides, and room on a phone."""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-import subprocess
-from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from adiw.reports.page import render
-from adiw.reports.results import Result, load_results
-from tests.reports.folders import write_run
+from adiw.reports.records import load_page
+from tests.reports.browser import OVERFLOWING, ask, needs_chromium
+from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path to open the page with")
-HOSTILE = "<b>\"'</script>\\"
+pytestmark = needs_chromium
+HOSTILE = "<script>alert(1)</script>"
 
-LISTEN = "<script>var errors = []; addEventListener('error', event => errors.push(event.message));</script>"
-PROBE = """<script>
-const answer = {errors, at: [], steps: []};
-const shown = () => [...document.querySelectorAll('#curves .curve')]
-  .filter(curve => getComputedStyle(curve).display !== 'none').map(curve => curve.dataset.name);
-const press = i => { const key = document.querySelectorAll('#keys .key')[i]; key.click();
-  answer.steps.push([shown(), key.getAttribute('aria-pressed')]); };
-const point = share => {
-  const svg = document.querySelector('#curves svg');
-  const box = svg.getBoundingClientRect(), x = box.left + box.width * (46 + share * (720 - 58)) / 720;
-  svg.dispatchEvent(new PointerEvent('pointermove', {clientX: x, clientY: box.top + 50}));
-  answer.at.push(document.getElementById('at').textContent); };
-answer.before = shown();
-if (document.querySelector('#curves svg')) { point(0); press(0); point(1); press(0); press(1); }
-const out = document.createElement('pre'); out.id = 'answer'; out.textContent = JSON.stringify(answer);
-document.body.append(out);
-</script>"""
+SHOWN = """
+const visible = query => [...document.querySelectorAll(query)].filter(e => e.getClientRects().length);
+const names = query => visible(query).map(e => e.dataset.name);
+const shown = () => ({rows: names('tr.of'), keys: names('.key'), galleries: names('details.of'),
+  curves: [...new Set(names('[data-curves=accuracy] .curve'))].sort(),
+  histograms: visible('#histograms figcaption').map(e => e.textContent)});
+const readout = chart => chart.querySelector('.readout').textContent;
+"""
 
 
-def open_page(page: str, folder: Path) -> Any:
-    """What the page answers to a few clicks, after a check that it opens."""
-    file = folder / "page.html"
-    file.write_text(page.replace("<head>", f"<head>{LISTEN}").replace("</body>", f"{PROBE}</body>"))
-    command = [
-        *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-        *("--disable-dev-shm-usage", f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=2000"),
-        *("--dump-dom", file.as_uri()),
+@pytest.fixture
+def runs(tmp_path: Path) -> str:
+    folder = tmp_path / "runs"
+    write_pictures(write_run(folder / "1", "adiw-kl", [50.0, 70.0, 80.0]), [HOSTILE, "bee"])
+    write_run(folder / "2", "adiw-kl", [60.0, 72.0, 90.0])
+    write_run(folder / "3", "adiw-wa", [20.0, 30.0])
+    write_run(folder / "4", "uniform", [30.0, 40.0, 45.5], weights=[1.0, 1.0])
+    write_run(folder / "5", HOSTILE, [10.0], "dead")
+    return render(load_page(folder))
+
+
+def sweep(tmp_path: Path) -> str:
+    rows, columns = ["Uniform", "ADIW-KL", "A method with quite a long name"], ["0.3 pair", "0.4 symmetric", "0.5"]
+    records = [
+        record(row, column, 0, [1.0] + [10.0 * (r + 1) + c] * 11)
+        for r, row in enumerate(rows)
+        for c, column in enumerate(columns)
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found = re.search('<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    return json.loads(unescape(found[1]))
+    paper = {"accuracy": {row: [[50.0, 0.1]] * 3 for row in rows}}
+    more = {"paper": paper, "about": "A word" * 30, "trials": 1}
+    return render(load_page(write_sweep(tmp_path / "sweep", records, rows, columns, **more)))
 
 
-def results(tmp_path: Path) -> list[Result]:
-    write_run(tmp_path / "runs" / "1", "adiw-kl", [50.0, 70.0])
-    write_run(tmp_path / "runs" / "2", HOSTILE, [30.0, 40.0, 45.5])
-    return load_results(tmp_path / "runs")
+def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> None:
+    probe = (
+        SHOWN
+        + """
+      const drawn = visible('figure[data-curves] .curve').filter(e => e.getTotalLength() > 0).length;
+      return {...shown(), drawn, bands: visible('.band').length,
+      dead: visible('[data-curves=accuracy] .other').length,
+      steps: names('.steps'), images: visible('img').filter(e => e.naturalWidth === 4).length};"""
+    )
+    answer = ask(runs, probe, tmp_path)
+    everybody = ["uniform", "adiw-kl", "adiw-wa", HOSTILE]
+    assert answer["rows"] == answer["keys"] == everybody
+    assert answer["curves"] == sorted(everybody)
+    assert answer["drawn"] >= 6
+    assert (answer["bands"], answer["dead"]) == (1, 1)
+    assert answer["histograms"] == ["adiw-kl", "adiw-wa"]
+    assert answer["steps"] == ["intact", "mislabelled"] * 2
+    assert answer["images"] == 4
 
 
-def test_names_hide_and_show_their_curves_and_pointing_reads_values(tmp_path: Path) -> None:
-    answer = open_page(render(results(tmp_path), ["adiw-kl"], "Two runs"), tmp_path)
-    assert answer["errors"] == []
-    assert answer["before"] == ["adiw-kl", HOSTILE]
-    assert answer["steps"] == [
-        [[HOSTILE], "false"],
-        [["adiw-kl", HOSTILE], "true"],
-        [["adiw-kl"], "false"],
+def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Path) -> None:
+    probe = (
+        SHOWN
+        + """
+      const steps = {}, input = document.getElementById('filter');
+      const type = text => { input.value = text; input.dispatchEvent(new Event('input')); };
+      const key = name => [...document.querySelectorAll('.key')].find(e => e.dataset.name === name);
+      type('ADIW'); steps.typed = shown();
+      key('adiw-kl').click(); steps.clicked = shown(); steps.pressed = key('adiw-kl').getAttribute('aria-pressed');
+      type('script, uni'); steps.either = shown();
+      type('nothing'); steps.nothing = [shown().rows, visible('#nobody').length];
+      type(''); steps.cleared = shown();
+      document.getElementById('none').click(); steps.none = shown().rows;
+      document.getElementById('all').click(); steps.all = shown().rows;
+      return steps;"""
+    )
+    steps = ask(runs, probe, tmp_path)
+    assert steps["typed"] == {
+        "rows": ["adiw-kl", "adiw-wa"],
+        "keys": ["adiw-kl", "adiw-wa"],
+        "galleries": ["adiw-kl"],
+        "curves": ["adiw-kl", "adiw-wa"],
+        "histograms": ["adiw-kl", "adiw-wa"],
+    }
+    assert steps["clicked"] == {
+        "rows": ["adiw-wa"],
+        "keys": ["adiw-kl", "adiw-wa"],
+        "galleries": [],
+        "curves": ["adiw-wa"],
+        "histograms": ["adiw-wa"],
+    }
+    assert steps["pressed"] == "false"
+    assert steps["either"]["rows"] == ["uniform", HOSTILE]
+    assert steps["nothing"] == [[], 1]
+    assert steps["cleared"]["rows"] == ["uniform", "adiw-wa", HOSTILE]  # the click is remembered
+    assert (steps["none"], len(steps["all"])) == ([], 4)
+
+
+def test_mouse_touch_and_keys_read_values(runs: str, tmp_path: Path) -> None:
+    probe = (
+        SHOWN
+        + """
+      const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot'), said = [];
+      const box = plot.getBoundingClientRect();
+      const point = (kind, clientX, pointerType = 'mouse') => {
+        plot.dispatchEvent(new PointerEvent(kind, {clientX, clientY: box.top + 50, pointerType}));
+        said.push(readout(chart));
+      };
+      said.push(readout(chart));
+      point('pointermove', box.left + 50); point('pointermove', box.left + box.width / 2); point('pointerleave', 0);
+      point('pointerdown', box.left + 50, 'touch');
+      plot.focus();
+      const heard = () => ['role', 'aria-valuenow', 'aria-valuetext'].map(name => plot.getAttribute(name));
+      for (const key of ['ArrowRight', 'End', 'Home', 'PageUp'])
+        { plot.dispatchEvent(new KeyboardEvent('keydown', {key})); said.push(readout(chart)); }
+      const bars = document.querySelector('#histograms figure'), inside = bars.querySelector('.plot');
+      const clientX = inside.getBoundingClientRect().left + 45;
+      said.push(readout(bars));
+      inside.dispatchEvent(new PointerEvent('pointermove', {clientX}));
+      said.push(readout(bars));
+      said.push(heard());
+      return said;"""
+    )
+    said = ask(runs, probe, tmp_path)
+    first, second = "Epoch 1adiw-kl 55.0uniform 30.0adiw-wa 20.0", "Epoch 2adiw-kl 71.0uniform 40.0adiw-wa 30.0"
+    last = "Epoch 3adiw-kl 85.0uniform 45.5"
+    assert said[:5] == [last, first, second, last, first]
+    assert said[5:9] == [second, last, first, second]
+    assert said[9] == "Meanintact 1.50mislabelled 0.10"
+    assert said[10].startswith("0 to 0.04intact 0.0%")
+    assert said[11] == ["slider", "2", "Epoch 2, adiw-kl 71.0, uniform 40.0, adiw-wa 30.0"]
+
+
+def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
+    probe = (
+        SHOWN
+        + """
+      const chart = document.querySelector('[data-curves=accuracy]'), said = [readout(chart)];
+      document.querySelectorAll('#columns input')[1].click();
+      said.push(readout(chart));
+      const ticks = () => [...chart.querySelectorAll('text')].map(e => e.textContent);
+      const before = ticks(); chart.querySelector('.zoom input').click();
+      const pair = readout(document.querySelector('[data-curves~=weight_intact]'));
+      return {said, before, after: ticks(), pair};"""
+    )
+    answer = ask(sweep(tmp_path), probe, tmp_path)
+    long = "A method with quite a long name"
+    assert answer["said"] == [
+        f"Epoch 12{long} 30.0ADIW-KL 20.0Uniform 10.0",
+        f"Epoch 12{long} 31.0ADIW-KL 21.0Uniform 11.0",
     ]
-    assert answer["at"] == [f"Epoch 1: adiw-kl 50.0, {HOSTILE} 30.0", f"Epoch 3: {HOSTILE} 45.5"]
+    assert answer["before"][0] == "0"
+    assert float(answer["after"][0]) >= 10
+    assert answer["pair"].startswith("Epoch 12Uniform 1.50 / 0.25")
+
+
+@pytest.mark.parametrize("width", [390, 768, 1000])
+def test_nothing_sticks_out(runs: str, tmp_path: Path, width: int) -> None:
+    assert ask(runs, OVERFLOWING, tmp_path, width) == []
+    assert ask(sweep(tmp_path), OVERFLOWING, tmp_path, width) == []
 
 
 def test_a_page_without_curves_opens_without_errors(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "1", "diw", [], None)
-    answer = open_page(render(load_results(tmp_path / "runs"), [], "Nothing yet"), tmp_path)
-    assert answer["errors"] == []
-    assert answer["before"] == []
+    assert (
+        ask(render(load_page(tmp_path / "runs")), "return document.querySelectorAll('.plot').length", tmp_path) == 0
+    )

@@ -2,132 +2,117 @@
 
 from __future__ import annotations
 
-import json
-import re
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from adiw.reports.page import mean_curve, render, summary
-from adiw.reports.results import Result, by_method, load_results
-from tests.reports.folders import write_run
+from adiw.reports.page import render
+from adiw.reports.records import load_page
+from tests.reports.elements import Elements
+from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
 HOSTILE = "</script><script>alert(1)</script>"
 
 
-class Elements(HTMLParser):
-    """All elements as a browser would find them, and the text of scripts and cells."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append((self.tags[-1][0] if self.tags else "", data))
-
-    def named(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
-        wanted = {("class" if key == "kind" else key): value for key, value in attributes.items()}
-        return [a for t, a in self.tags if t == tag and wanted.items() <= a.items()]
-
-
 @pytest.fixture
-def results(tmp_path: Path) -> list[Result]:
+def runs(tmp_path: Path) -> Path:
     write_run(tmp_path / "1", "adiw-kl", [50.0, 70.0, 90.0])
     write_run(tmp_path / "2", "adiw-kl", [60.0, 80.0])
-    write_run(tmp_path / "3", "uniform", [30.0, 40.0])
+    write_run(tmp_path / "3", "uniform", [30.0, 40.0], weights=[1.0, 1.0])
     write_run(tmp_path / "4", "diw", [10.0], "dead")
     write_run(tmp_path / "5", "l2r", [20.0], None)
     write_run(tmp_path / "6", "mw-net", [], None)
-    return load_results(tmp_path)
+    return tmp_path
 
 
-def test_every_method_has_its_line_and_every_run_with_epochs_its_curve(results: list[Result]) -> None:
-    page = Elements(render(results, ["uniform", "adiw-kl"], "Five runs"))
-    curves = [a["data-name"] for a in page.named("polyline", kind="curve")]
-    assert curves == ["uniform", "adiw-kl", "diw", "l2r"]
-    assert [a["data-name"] for a in page.named("button", kind="key")] == curves
-    cells = [text for tag, text in page.texts if tag == "td"]
-    assert cells[:4] == ["uniform", "35.00", "1", "0.500"]
-    assert cells[4:8] == ["adiw-kl", "70.00 (0.00)", "2", "0.500"]
-    for method, note in (("diw", "1 dead"), ("l2r", "1 unfinished"), ("mw-net", "1 unfinished")):
-        at = cells.index(method)
-        assert cells[at : at + 5] == [method, "-", "0", "-", note]
+def test_every_method_has_its_line_its_button_and_its_curve(runs: Path) -> None:
+    page = Elements(render(load_page(runs)))
+    methods = ["uniform", "l2r", "mw-net", "diw", "adiw-kl"]
+    assert [a["data-name"] for a in page.named("button", kind="key")] == methods
+    assert [a["data-name"] for a in page.named("tr", kind="of")] == methods
+    data = page.data()
+    assert data["rows"] == methods
+    curves = {data["rows"][cell["row"]]: cell["curves"]["accuracy"] for cell in data["cells"] if cell["curves"]}
+    assert list(curves) == ["uniform", "l2r", "diw", "adiw-kl"]
+    assert curves["adiw-kl"] == {"mean": [55, 75, 90], "low": [50, 70, 90], "high": [60, 80, 90]}
+    assert curves["diw"] == {"mean": [], "others": [{"status": "dead", "values": [10]}]}
 
 
-def test_the_data_of_the_chart_are_those_of_the_runs(results: list[Result]) -> None:
-    page = Elements(render(results, [], "Five runs"))
-    content = next(text for tag, text in page.texts if text.startswith("[{"))
-    values = {series["name"]: series["values"] for series in json.loads(content)}
-    assert values["adiw-kl"] == mean_curve(results, "adiw-kl") == [55.0, 75.0, 90.0]  # the third epoch: one run
-    assert values["uniform"] == [30.0, 40.0]
-
-
-def test_the_data_come_before_the_script_that_reads_them(results: list[Result]) -> None:
-    page = render(results, [], "Five runs")
-    assert page.index('id="data"') < page.index("getElementById('data')")
-
-
-def test_a_sentence_says_what_was_run_and_what_did_not_finish(results: list[Result]) -> None:
-    text = summary(by_method(results, []))
-    assert text == (
-        "6 runs of 5 methods. Highest mean accuracy: adiw-kl, 70.00%. "
-        "Not finished: diw: 1 dead; l2r: 1 unfinished; mw-net: 1 unfinished."
-    )
-    assert escaped_in(render(results, [], "t"), text)
-    done = [result for result in results if result.status == "done"]
-    assert summary(by_method(done, [])).endswith("All finished.")
-    assert summary(by_method([r for r in results if r.status != "done"], [])) == "3 runs, none finished."
-
-
-def escaped_in(page: str, text: str) -> bool:
-    return text in unescape(page)
+def test_the_summary_is_on_the_page(runs: Path) -> None:
+    page = Elements(render(load_page(runs)))
+    first, second = page.text("li")[:2]
+    assert first == "6 runs of 5 methods: 3 finished, 1 dead, 2 unfinished."
+    assert second == "Highest mean accuracy 70.00% with adiw-kl."
 
 
 def test_a_page_without_any_epoch(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "diw", [], None)
-    page = render(load_results(tmp_path), [], "Nothing yet")
-    assert "No epoch has been run yet." in page
-    assert not Elements(page).named("polyline")
+    text = render(load_page(tmp_path))
+    assert "No epoch has been run yet." in text
+    assert not Elements(text).named("figure")
 
 
-def test_weights_of_intact_and_mislabelled(tmp_path: Path) -> None:
-    write_run(tmp_path / "1", "adiw-kl", [50.0], flipped=[False] * 3 + [True], weights=[1.9, 1.9, 0.0, 0.0])
-    write_run(tmp_path / "2", "adiw-kl", [50.0], flipped=[False] * 3 + [True], weights=[0.0] * 4)
-    write_run(tmp_path / "3", "adiw-ls", [50.0], flipped=[False] * 4, weights=[1.0] * 4)
-    write_run(tmp_path / "4", "uniform", [50.0])
-    write_run(tmp_path / "5", "adiw-wa", [50.0], "dead")
-    text = render(load_results(tmp_path), [], "t")
+def test_one_run_has_no_controls(tmp_path: Path) -> None:
+    text = render(load_page(write_run(tmp_path / "a", "adiw-kl", [50.0, 60.0], dataset="digits")))
     page = Elements(text)
-    assert re.findall("<h3>(.*?)</h3>", text) == ["adiw-kl"]  # the first finished run whose truth is known
-    assert [a["data-name"] for a in page.named("polygon")] == ["intact", "mislabelled"]
-    assert len(page.named("span", kind="name")) == 2
+    assert page.text("h1") == ["adiw-kl on digits"]
+    assert not page.named("nav")
+    assert page.named("figure", **{"data-curves": "accuracy"})
 
 
-def test_hostile_names_and_titles_stay_text(tmp_path: Path) -> None:
-    write_run(tmp_path / "1", f"adiw{HOSTILE}", [50.0, 60.0])
-    write_run(tmp_path / "2", '"onclick="alert(1)', [50.0], "dead")
-    write_run(tmp_path / "3", "$table ${data}", [50.0])
-    text = render(load_results(tmp_path), [], f"Title {HOSTILE}")
+def test_a_sweep_has_a_choice_of_settings_and_its_facts(tmp_path: Path) -> None:
+    records = [record("KL", column, 0, [50.0] * 12) for column in ("a", "b")]
+    deviation = {"setting": "lr", "rows": ["KL"], "paper": 0.1, "ours": 0.2, "chosen": "by looking"}
+    text = render(load_page(write_sweep(tmp_path, records, ["KL"], ["a", "b"], deviations=[deviation])))
     page = Elements(text)
-    assert len(page.named("script")) == 2
-    assert text.count("</script>") == 2
-    assert "alert(1)</script>" not in text
-    assert not any("onclick" in attributes for _, attributes in page.tags)
-    names = {a["data-name"] for a in page.named("polyline", kind="curve")}
-    assert names == {f"adiw{HOSTILE}", '"onclick="alert(1)', "$table ${data}"}
-    content = next(part for _, part in page.texts if part.startswith("[{"))
-    assert {series["name"] for series in json.loads(content)} == names
-    assert escaped_in(text, f"Title {HOSTILE}")
+    assert [a["value"] for a in page.named("input", name="column")] == ["0", "1"]
+    assert page.text("h1") == ["Label noise"]
+    facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
+    assert facts["deviation: lr"] == "0.2 instead of 0.1 (KL): by looking"
+    assert (facts["dataset"], facts["versions"]) == ("digits", "torch 2.9")
 
 
-def test_the_page_needs_nothing_from_elsewhere(results: list[Result]) -> None:
-    page = Elements(render(results, [], "t"))
-    assert not any({"src", "href"} & attributes.keys() for _, attributes in page.tags)
+def hostile_pages(tmp_path: Path) -> list[str]:
+    folder = tmp_path / "runs"
+    write_pictures(write_run(folder / "1", f"adiw{HOSTILE}", [50.0], dataset=HOSTILE), [HOSTILE, '"onload="x'])
+    write_run(folder / "2", '"onclick="alert(1)', [50.0], "dead", dataset=HOSTILE)
+    write_run(folder / "3", "$body ${data}", [50.0], dataset=HOSTILE, shift="&lt;")
+    lines = [
+        record(HOSTILE, f"c{HOSTILE}", 0, [50.0]),
+        record(HOSTILE, f"c{HOSTILE}", 1, [5.0], "dead", reason=HOSTILE),
+    ]
+    more = {
+        "title": HOSTILE,
+        "about": HOSTILE,
+        "common": {HOSTILE: HOSTILE},
+        "paper": {"accuracy": {HOSTILE: [[9, 1]]}},
+    }
+    sweep = write_sweep(tmp_path / "sweep", lines, [HOSTILE], [f"c{HOSTILE}", "d"], **more)
+    return [render(load_page(place)) for place in (folder, sweep)]
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    for text in hostile_pages(tmp_path):
+        page = Elements(text)
+        assert len(page.named("script")) == 2
+        assert text.count("</script>") == 2
+        assert "alert(1)</script>" not in text
+        assert not any({"onclick", "onload"} & attributes.keys() for _, attributes in page.tags)
+        assert any(HOSTILE in name for name in page.data()["rows"])
+        assert HOSTILE in unescape(text)
+    runs = Elements(hostile_pages(tmp_path / "again")[0])
+    assert set(runs.data()["rows"]) == {f"adiw{HOSTILE}", '"onclick="alert(1)', "$body ${data}"}
+    assert any(a["alt"] == f"training sample 0, given label {HOSTILE}" for a in runs.named("img"))
+
+
+def test_the_page_needs_nothing_from_elsewhere(runs: Path) -> None:
+    write_pictures(runs / "1", ["ant", "bee"])
+    text = render(load_page(runs))
+    page = Elements(text)
     assert not page.named("link")
+    assert not any("href" in attributes for _, attributes in page.tags)
+    assert all(str(a.get("src", "data:")).startswith("data:image/png;base64,") for a in page.named("img"))
+    addresses = set(filter(None, (part.partition("'")[0] for part in text.split("http://")[1:])))
+    assert addresses == {"www.w3.org/2000/svg"}  # a name, not an address that anything is fetched from
+    assert "https://" not in text

@@ -109,7 +109,7 @@ class DIW(nn.Module):
         """Weight estimation alone, see ``adiw.ADIW.estimate``: (n,), zero for samples whose z is not finite."""
         pair = match(train.z.double(), val.z.double())
         solution = self.solve(kernel_mean_matching(pair, self.width))
-        weights = torch.where(pair.group_train >= 0, solution, 0)
+        weights = torch.where(pair.used_train, solution, 0)
         weights = torch.where(self.ledger.warming_up(self.warmup_steps), 1, weights)
         self.ledger.used.write(index, weights, finite)
         return weights
@@ -136,7 +136,7 @@ def quantile_gamma(pair: Pair, share: float = 0.01) -> Tensor:
     tensor(4.)
     """
     first, second = torch.triu_indices(len(pair.z_train), len(pair.z_train), offset=1, device=pair.z_train.device)
-    both = (pair.group_train[first] >= 0) & (pair.group_train[second] >= 0)
+    both = pair.used_train[first] & pair.used_train[second]
     distance = (pair.z_train[first, 0] - pair.z_train[second, 0]).abs()
     known = torch.cat([torch.where(both, distance, torch.nan), distance.new_full((1,), torch.nan)])
     return known.nanquantile(share).nan_to_num(0)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from adiw.divergences import MMDProblem
+from adiw.groups import taking_part
 
 ITERATIONS = 20  # the tests compare the optimum with cvxopt's
 
@@ -51,7 +52,7 @@ def solve(problem: MMDProblem, iterations: int = ITERATIONS) -> Tensor:
     [3.0, 0.0]
     """
     K, k = problem.K, problem.k
-    used = (problem.group >= 0).to(k.dtype)
+    used = taking_part(problem.group).to(k.dtype)
     slack = problem.slack
     corner = torch.cat([torch.zeros_like(k), torch.full_like(k, problem.upper), 1 + slack, slack - 1])
     limits = Inequalities(used / used.sum().clamp_min(1), corner)

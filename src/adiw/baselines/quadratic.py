@@ -13,6 +13,7 @@ from torch import Tensor
 
 from adiw.baselines import interior
 from adiw.divergences import MMDProblem
+from adiw.groups import taking_part
 
 Solver = Callable[[MMDProblem], Tensor]
 
@@ -59,7 +60,8 @@ def _solve_with(name: str, problem: MMDProblem) -> np.ndarray:
     import qpsolvers
     from scipy.sparse import csc_matrix
 
-    K, k, used, slack = (x.double().cpu().numpy() for x in (problem.K, problem.k, problem.group >= 0, problem.slack))
+    parts = (problem.K, problem.k, taking_part(problem.group), problem.slack)
+    K, k, used, slack = (x.double().cpu().numpy() for x in parts)
     if not used.any():
         return np.ones_like(k)
     mean = used[None] / used.sum()

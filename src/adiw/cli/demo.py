@@ -19,7 +19,8 @@ from adiw.experiments.run import Engine
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.page import render
-from adiw.reports.results import Result, Row, by_method, load_result
+from adiw.reports.results import METHOD_ORDER, Result, Row, by_method, load_result
+from adiw.reports.run_pages import run_page
 
 # The slow ones first, so that the last to finish are short.
 ORDER = [
@@ -35,19 +36,7 @@ ORDER = [
     "oracle",
     "val-only",
 ]
-SHOWN = [
-    "uniform",
-    "val-only",
-    "random",
-    "l2r",
-    "mw-net",
-    "diw",
-    "adiw-km",
-    "adiw-kl",
-    "adiw-ls",
-    "adiw-wa",
-    "oracle",
-]
+SHOWN = [method for method in METHOD_ORDER if method in ORDER]
 
 
 def demo(
@@ -76,7 +65,7 @@ def demo(
         Console().print(_table(rows, seeds))
         Folder(out).write_json("summary.json", _summary(rows, epochs, seeds))
         page = out / "index.html"
-        page.write_text(render(results, SHOWN, "Digits with 40% wrong labels"))
+        page.write_text(render(run_page(results, "Digits with 40% wrong labels")), encoding="utf-8")
     print("Accuracy on the 500 test digits, mean of the last ten epochs. 'oracle' trains with the true weights.")
     print(f"The page with curves and weights: {page}")
 

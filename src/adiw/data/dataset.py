@@ -17,6 +17,7 @@ class Data:
     classes: the names of the labels 0, 1, ...
     mean, std: per channel, applied after /255 to uint8 images; empty for float vectors, already scaled.
     augment: crop (pad 4) and flip on the device while training.
+    picture: (channels, height, width) of float vectors in 0 .. 1 that are pictures; empty where they are not.
 
     >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
     >>> data = Data("two", samples, samples, ("no", "yes"))
@@ -31,6 +32,7 @@ class Data:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     augment: bool = False
+    picture: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:

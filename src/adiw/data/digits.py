@@ -35,4 +35,5 @@ def load_digits(root: Path, options: Options) -> Data:
         train=Samples(x[train], y[train]),
         test=Samples(x[test], y[test]),
         classes=tuple(str(digit) for digit in range(10)),
+        picture=(1, 8, 8),
     )

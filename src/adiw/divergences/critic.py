@@ -63,7 +63,7 @@ def loss(
     phi_train = evaluate(theta, pair.z_train / unit, pair.group_train, groups)
     phi_val = evaluate(theta, pair.z_val / unit, pair.group_val, groups)
     gap = pair.sum_train(weights * phi_train) / pair.num_train - pair.sum_val(phi_val) / pair.num_val
-    used = (pair.group_train >= 0).to(theta.dtype)
+    used = pair.used_train.to(theta.dtype)
     uneven = (slope(theta, between / unit, pair.group_train, groups) - 1).square()
     return gap.mean() + penalty * (used * uneven).sum() / used.sum().clamp_min(1)
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
 from adiw.groups import group_sum, spread
-from adiw.kernels import Width, gaussian, resolve_width
+from adiw.kernels import Width, kernel_to, resolve_width
 from adiw.pair import Pair
-from adiw.projections import clamp_rescale, smallest_mass, weighted_simplex
+from adiw.projections import rescale, smallest_mass, weighted_simplex
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -55,12 +55,10 @@ class KL:
 
     def problem(self, pair: Pair) -> KLProblem:
         width = resolve_width(self.width, pair, fraction=1 / 3)
-        psi_train = torch.where(pair.same("train", "val"), gaussian(pair.z_train, pair.z_val, width), 0)
-        psi_val = torch.where(pair.same("val", "val"), gaussian(pair.z_val, pair.z_val, width), 0)
-        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.group_val)
-        share = torch.where(pair.group_val >= 0, 1 / spread(pair.num_val, pair.group_val), 0)
-        groups = (pair.group_train, pair.group_val, pair.num_groups)
-        return KLProblem(psi_val, psi_bar, psi_train, share, *groups, self.update)
+        psi_train, psi_val = kernel_to("val", pair, width).split([len(pair.z_train), len(pair.z_val)])
+        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.of_val)
+        groups = (pair.of_train, pair.of_val, pair.num_groups)
+        return KLProblem(psi_val, psi_bar, psi_train, pair.share_val, *groups, self.update)
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,8 @@ class KLProblem:
     update: Update
 
     def initial(self) -> Tensor:
-        return clamp_rescale(torch.ones_like(self.psi_bar), self.psi_bar, self.group_centre, self.num_groups)
+        ones = torch.ones_like(self.psi_bar)
+        return rescale(ones, self._mass(ones), self.group_centre)
 
     def objective(self, params: Tensor) -> Tensor:
         fit = -(self.share * self._density(params).log()).sum()
@@ -87,7 +86,7 @@ class KLProblem:
         return fit + torch.where(mass > 0, mass, 1).log().sum()
 
     def gradient(self, params: Tensor) -> Tensor:
-        plain = -(self.share / self._density(params)) @ self.psi_val
+        plain = torch.addmv(params, self.psi_val.T, self.share / self._density(params), beta=0, alpha=-1)
         if self.update != "optimum":
             return plain
         mass = spread(self._mass(params), self.group_centre)
@@ -96,7 +95,8 @@ class KLProblem:
     def project(self, params: Tensor) -> Tensor:
         if self.update == "euclidean":
             return weighted_simplex(params, self.psi_bar, 1.0, self.group_centre, self.num_groups)
-        return clamp_rescale(params, self.psi_bar, self.group_centre, self.num_groups)
+        params = params.clamp_min(0)
+        return rescale(params, self._mass(params), self.group_centre)
 
     def weights(self, params: Tensor) -> Tensor:
         reached = spread(self._mass(params) > smallest_mass(params.dtype), self.group_train)
@@ -104,9 +104,10 @@ class KLProblem:
 
     def _density(self, params: Tensor) -> Tensor:
         """beta'psi(z_j^val), (m,), kept off zero."""
-        density = torch.where(self.share > 0, self.psi_val @ params, 1)
-        return density.clamp_min(torch.finfo(params.dtype).eps)
+        return (self.psi_val @ params).clamp_min(torch.finfo(params.dtype).eps)
 
     def _mass(self, params: Tensor) -> Tensor:
-        """beta'psi_bar of each group, (num_groups,)."""
+        """beta'psi_bar of each group, (num_groups,). psi_bar is zero where a centre is left out."""
+        if self.num_groups == 1:
+            return torch.dot(self.psi_bar, params).view(1)
         return group_sum(self.psi_bar * params, self.group_centre, self.num_groups)

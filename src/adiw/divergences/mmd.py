@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
 from adiw.groups import spread
-from adiw.kernels import Width, gaussian, resolve_width
+from adiw.kernels import Width, kernel_to, resolve_width
 from adiw.pair import Pair
 from adiw.projections import box_mean_band
 
@@ -48,12 +48,13 @@ class MMD:
 
     def problem(self, pair: Pair) -> MMDProblem:
         width = resolve_width(self.width, pair, fraction=0.007)
-        K = torch.where(pair.same("train", "train"), gaussian(pair.z_train, pair.z_train, width), 0)
-        cross = torch.where(pair.same("train", "val"), gaussian(pair.z_train, pair.z_val, width), 0)
-        k = cross.sum(1) * spread(pair.num_train / pair.num_val, pair.group_train)
+        kernel = kernel_to("train", pair, width)
+        n = len(pair.z_train)
+        K = torch.where(pair.used_train[:, None], kernel[:n], 0)
+        k = kernel[n:].sum(0) * spread(pair.num_train / pair.num_val, pair.of_train)
         root = pair.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)
-        return MMDProblem(K, k, self.upper, slack, pair.group_train)
+        return MMDProblem(K, k, self.upper, slack, pair.of_train)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class MMDProblem:
         return params @ (self.K @ params - 2 * self.k)
 
     def gradient(self, params: Tensor) -> Tensor:
-        return 2 * (self.K @ params - self.k)
+        return torch.addmv(self.k, self.K, params, beta=-2, alpha=2)
 
     def project(self, params: Tensor) -> Tensor:
         low, high = (1 - self.slack).clamp_min(0), (1 + self.slack).clamp_max(self.upper)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
 from adiw.groups import spread
-from adiw.kernels import Width, gaussian, resolve_width
+from adiw.kernels import Width, kernel_to, resolve_width
 from adiw.pair import Pair
 from adiw.projections import clamp_rescale, non_negative
 
@@ -46,14 +46,12 @@ class Squared:
 
     def problem(self, pair: Pair) -> SquaredProblem:
         width = resolve_width(self.width, pair, fraction=0.007)
-        psi_train = torch.where(pair.same("train", "val"), gaussian(pair.z_train, pair.z_val, width), 0)
-        psi_val = torch.where(pair.same("val", "val"), gaussian(pair.z_val, pair.z_val, width), 0)
-        root = psi_train / spread(pair.num_train, pair.group_train).sqrt()[:, None]
-        h = psi_val.sum(0) / spread(pair.num_val, pair.group_val)
-        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.group_val)
-        start = clamp_rescale(torch.ones_like(h), psi_bar, pair.group_val, pair.num_groups)
-        used = (pair.group_val >= 0).to(h.dtype)
-        return SquaredProblem(root, h, self.penalty * used, psi_train, start)
+        psi_train, psi_val = kernel_to("val", pair, width).split([len(pair.z_train), len(pair.z_val)])
+        h = pair.share_val @ psi_val
+        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.of_val)
+        start = clamp_rescale(torch.ones_like(h), psi_bar, pair.of_val, pair.num_groups)
+        root = psi_train / spread(pair.num_train.sqrt(), pair.of_train)[:, None]
+        return SquaredProblem(root, h, self.penalty * pair.used_val.to(h.dtype), psi_train, start)
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class SquaredProblem:
         return (self.root @ params).square().sum() / 2 - (self.h - self.penalty) @ params
 
     def gradient(self, params: Tensor) -> Tensor:
-        return (self.root @ params) @ self.root - self.h + self.penalty
+        return torch.addmv(self.penalty - self.h, self.root.T, self.root @ params)
 
     def project(self, params: Tensor) -> Tensor:
         return non_negative(params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 
 from adiw.divergences import critic
 from adiw.divergences.protocol import Problem, Side, check_setting, check_step_size, check_width
-from adiw.groups import group_order, group_sum, spread
+from adiw.groups import group_order, group_sum, spread, taking_part
 from adiw.kernels import Width, resolve_width
 from adiw.pair import Pair
 from adiw.projections import box_mean_band
@@ -64,11 +64,12 @@ class Wasserstein:
         unit = resolve_width(self.scale, pair, fraction=1.0)
         if not self._uses_network(pair.z_train.shape[1]):
             return SortedProblem.build(pair, unit)
+        pair = _grounded(pair)
         phi = critic.evaluate(pair.memory["theta"], pair.z_train / unit, pair.group_train, pair.num_groups)
         phi_val = critic.evaluate(pair.memory["theta"], pair.z_val / unit, pair.group_val, pair.num_groups)
         ready = pair.memory["batches"] > self.pretrain
         offset = (pair.num_train * pair.sum_val(phi_val) / pair.num_val).sum()
-        return CriticProblem(phi * ready, offset * ready, pair.group_train, pair.num_groups)
+        return CriticProblem(phi * ready, offset * ready, pair.of_train, pair.num_groups)
 
     def start(self, dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
         if not self._uses_network(dim):
@@ -82,7 +83,7 @@ class Wasserstein:
             return {}
         unit = resolve_width(self.scale, pair, fraction=1.0)
         penalty = torch.where(memory["batches"] < self.pretrain, 0, self.penalty)
-        memory = dict(memory)
+        memory, pair = dict(memory), _grounded(pair)
         for _ in range(self.updates):
             memory = critic.update(pair, unit, weights, memory, penalty, self.learning_rate, generator)
         return {**memory, "batches": memory["batches"] + 1}
@@ -94,6 +95,12 @@ class Wasserstein:
                 'use critic="network" (or "auto")'
             )
         return self.critic == "network" or dim > 1
+
+
+def _grounded(pair: Pair) -> Pair:
+    """Samples that are left out moved to zero: a network must not see them where they stand, far away."""
+    z_train = torch.where(pair.used_train[:, None], pair.z_train, 0)
+    return replace(pair, z_train=z_train, z_val=torch.where(pair.used_val[:, None], pair.z_val, 0))
 
 
 @dataclass(frozen=True)
@@ -109,10 +116,10 @@ class CriticProblem:
         return torch.ones_like(self.phi)
 
     def objective(self, params: Tensor) -> Tensor:
-        return self.offset - torch.where(self.group >= 0, self.phi * params, 0).sum()
+        return self.offset - torch.where(taking_part(self.group), self.phi * params, 0).sum()
 
     def gradient(self, params: Tensor) -> Tensor:
-        return torch.where(self.group >= 0, -self.phi, 0)
+        return torch.where(taking_part(self.group), -self.phi, 0)
 
     def project(self, params: Tensor) -> Tensor:
         return box_mean_band(params, group=self.group, num_groups=self.num_groups)
@@ -130,55 +137,60 @@ class SortedProblem:
     """
 
     order: Tensor  # (n + m,) sorts both batches, group by group
-    rank: Tensor  # (n,) place of each training sample in that order
-    gap: Tensor  # (n + m,) to the next sample of the group, zero behind the last
-    mass_val: Tensor  # (n + m,) in that order: 1 / m on validation samples
-    scale: Tensor  # (n + m,) in that order: n of the group
-    owner: Tensor  # (n + m,) in that order: the group
+    gap: Tensor  # (n + m,) in that order: to the next sample of the group, zero behind the last
+    owner: Tensor  # (n + m,) in that order: the group; those left out are in the first
+    share_train: Tensor  # (n,) one over the size of the sample's group, zero when left out
+    share_val: Tensor  # (m,) the same of validation samples
+    num_train: Tensor  # (num_groups,)
     group: Tensor  # (n,)
-    num_groups: int
 
     @classmethod
     def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
-        z = torch.cat([pair.z_train[:, 0], pair.z_val[:, 0]]) / unit
-        group = torch.cat([pair.group_train, pair.group_val])
-        owner = group.clamp_min(0)
+        z = torch.cat([pair.z_train[:, 0], pair.z_val[:, 0]])
+        used = torch.cat([pair.used_train, pair.used_val])
+        several = pair.num_groups > 1
+        owner = torch.cat([pair.group_train, pair.group_val]) if several else torch.ones_like(used)
         # A sample that is left out has no mass. It stands on the first sample of group 0, so as not to add a gap.
-        first = torch.where(group == 0, z, torch.inf).min()
-        z = torch.where(group >= 0, z, torch.where(first.isfinite(), first, 0))
+        here = owner == 0 if several else used
+        first = torch.where(here, z, torch.inf).min().clamp_max(torch.finfo(z.dtype).max)
+        z = torch.where(used, z, first) if unit == 1.0 else torch.where(used, z, first) / unit
+        owner = owner.clamp_min(0) if several else owner
         order = group_order(z, owner, pair.num_groups)
-        rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
         z, owner = z[order], owner[order]
-        same = owner[1:] == owner[:-1]
-        gap = torch.cat([torch.where(same, z[1:] - z[:-1], 0), z.new_zeros(1)])
-        share = torch.where(pair.group_val >= 0, 1 / spread(pair.num_val, pair.group_val), 0)
-        mass_val = torch.cat([torch.zeros_like(pair.z_train[:, 0]), share])[order]
-        scale = spread(pair.num_train, owner)
-        rank = rank[: len(pair.z_train)]
-        return cls(order, rank, gap, mass_val, scale, owner, pair.group_train, pair.num_groups)
+        gap = z.diff(append=z[-1:])
+        if several:
+            gap = torch.where(owner == torch.cat([owner[1:], owner[-1:]]), gap, 0)
+        share = pair.used_train / spread(pair.num_train, pair.of_train)
+        return cls(order, gap, owner, share, pair.share_val, pair.num_train, pair.of_train)
 
     def initial(self) -> Tensor:
-        return torch.ones_like(self.gap[: len(self.rank)])
+        return torch.ones_like(self.share_train)
 
     def objective(self, params: Tensor) -> Tensor:
-        return (self.scale * self.gap * self._difference(params).abs()).sum()
+        return (spread(self.num_train, self.owner) * self.gap * self._difference(params).abs()).sum()
 
     def gradient(self, params: Tensor) -> Tensor:
         rise = self.gap * self._difference(params).sign()
-        total = group_sum(rise, self.owner, self.num_groups).cumsum(0)
-        above = spread(total, self.owner) - rise.cumsum(0) + rise  # summed from each sample to its group's end
-        return torch.where(self.group >= 0, above[self.rank], 0)
+        above = rise - rise.cumsum(0) + self._until_end(rise)  # summed from each sample to its group's end
+        unsorted = torch.empty_like(above).scatter_(0, self.order, above)
+        return torch.where(taking_part(self.group), unsorted[: len(params)], 0)
 
     def project(self, params: Tensor) -> Tensor:
-        return box_mean_band(params, group=self.group, num_groups=self.num_groups)
+        return box_mean_band(params, group=self.group, num_groups=len(self.num_train))
 
     def weights(self, params: Tensor) -> Tensor:
         return params
 
     def _difference(self, params: Tensor) -> Tensor:
         """F_w - F_val behind each sorted sample, (n + m,)."""
-        kept = torch.where(self.group >= 0, params, 0)
-        mass = torch.cat([kept, torch.zeros_like(self.mass_val[len(kept) :])])[self.order] / self.scale
-        change = mass - self.mass_val
-        total = group_sum(change, self.owner, self.num_groups)
-        return change.cumsum(0) - spread(total.cumsum(0) - total, self.owner)
+        change = torch.cat([self.share_train * params, -self.share_val])[self.order]
+        running = change.cumsum(0)
+        return running if len(self.num_train) == 1 else running - (self._until_end(change) - self._own(change))
+
+    def _until_end(self, values: Tensor) -> Tensor:
+        """The running sum of (n + m,) at the end of each sample's group."""
+        return spread(group_sum(values, self.owner, len(self.num_train)).cumsum(0), self.owner)
+
+    def _own(self, values: Tensor) -> Tensor:
+        """The sum of (n + m,) over each sample's group."""
+        return spread(group_sum(values, self.owner, len(self.num_train)), self.owner)

@@ -16,8 +16,8 @@ class Scaled(nn.Module):
         channels_last: lay images out with the channel innermost, which GPUs prefer in half precision.
     """
 
-    mean: Tensor
-    std: Tensor
+    scale: Tensor
+    shift: Tensor
 
     def __init__(
         self,
@@ -28,12 +28,13 @@ class Scaled(nn.Module):
     ) -> None:
         super().__init__()
         self.network, self.channels_last = network, channels_last
-        self.register_buffer("mean", torch.tensor(mean or (0.0,)).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(std or (1.0,)).view(-1, 1, 1), persistent=False)
+        middle, spread = (torch.tensor(part or (at,)).view(-1, 1, 1) for part, at in ((mean, 0.0), (std, 1.0)))
+        self.register_buffer("scale", 1 / (255 * spread), persistent=False)
+        self.register_buffer("shift", -middle / spread, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype == torch.uint8:
-            x = (x.float() / 255 - self.mean) / self.std
+            x = torch.addcmul(self.shift, x.float(), self.scale)
         if self.channels_last and x.ndim == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         out: Tensor = self.network(x)

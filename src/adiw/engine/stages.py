@@ -101,8 +101,9 @@ class StagedStep:
     def _estimate(self, index: Tensor, train: Observed, val: Window) -> Tensor:
         """The weights of the batch (n,) on the model's device, estimated on the method's."""
         there = self.reweight.weights.device
-        index, train = index.to(there), Observed(train.z.to(there), train.group.to(there))
-        val = Window(val.index.to(there), val.z.to(there), val.group.to(there))
+        groups = (None if group is None else group.to(there) for group in (train.group, val.group))
+        index, train = index.to(there), Observed(train.z.to(there), next(groups))
+        val = Window(val.index.to(there), val.z.to(there), next(groups))
         finite = train.z.isfinite().all(1)
         index = self.reweight.ledger.enter(index, train.z[:, 0])
         return self.reweight.estimate(index, train, val, finite).to(self.device)

@@ -60,7 +60,7 @@ def _group(weights: NDArray[np.float32], edges: NDArray[np.float64]) -> dict[str
 def _short(value: Any) -> float | None:
     """Four significant digits or two decimals, whichever is more: a record stays readable.
 
-    >>> _short(88.7234), _short(0.012346), _short(None)
+    >>> _short(88.7234), _short(0.0123456), _short(None)
     (88.72, 0.01235, None)
     """
     if value is None or not np.isfinite(value):

@@ -15,6 +15,7 @@ import torch
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
 from adiw.engine.loop import predict
+from adiw.experiments.gallery import write_gallery
 from adiw.experiments.job import Job
 from adiw.experiments.methods import find
 from adiw.experiments.record import Folder, Row, provenance, summarise
@@ -198,4 +199,7 @@ def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
         predicted = predict(job.model, job.batches(job.task.train))
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted])
     folder.write_array("labels.npy", labels.cpu().numpy())
+    folder.write_json("classes.json", list(job.task.data.classes))
+    if job.feed_set is job.task.train:  # val-only has no weights to show
+        write_gallery(folder, job.task, labels.cpu(), job.weights().cpu(), job.history)
     folder.write_json("result.json", result)

@@ -12,6 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# The order that methods are shown in: from those that know nothing to the one that knows the truth.
+METHOD_ORDER = (
+    *("uniform", "val-only", "random", "l2r", "mw-net", "diw"),
+    *("two-step-kmm", "two-step-kliep", "two-step-lsif"),
+    *("adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
+)
+
 
 @dataclass(frozen=True)
 class Result:

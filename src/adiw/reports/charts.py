@@ -1,0 +1,81 @@
+"""The data of a page's charts: curves and histograms, one entry for each row and column."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from adiw.reports.markup import rounded
+from adiw.reports.page_model import Curve, Page, Trial
+
+
+def chart_data(page: Page) -> dict[str, Any]:
+    """What the page's script draws."""
+    return {
+        "rows": list(page.rows),
+        "columns": list(page.columns),
+        "cells": [
+            entry
+            for c, column in enumerate(page.columns)
+            for r, row in enumerate(page.rows)
+            if (entry := _cell(page.of(row, column), r, c))
+        ],
+    }
+
+
+def _cell(trials: Sequence[Trial], row: int, column: int) -> dict[str, Any] | None:
+    """Curves and weights of a cell; None where it has neither."""
+    done = [trial for trial in trials if trial.status == "done"]
+    names = dict.fromkeys(name for trial in trials for name in trial.curves)
+    curves = {name: _curve(trials, done, name) for name in names}
+    weights = next((trial.weights for trial in done if trial.weights and _vary(trial.weights)), None)
+    if not curves and weights is None:
+        return None
+    return {"row": row, "column": column, "curves": curves, "weights": weights and _shares(weights)}
+
+
+def _curve(trials: Sequence[Trial], done: Sequence[Trial], name: str) -> dict[str, Any]:
+    """The mean of the finished trials with its range, and each of the others by itself."""
+    finished = [trial.curves[name] for trial in done if name in trial.curves]
+    others = [(t.status, t.curves[name]) for t in trials if t.status != "done" and name in t.curves]
+    found: dict[str, Any] = {"mean": mean_curve(finished)}
+    if len(finished) > 1:
+        found["low"], found["high"] = _bound(finished, min), _bound(finished, max)
+    if others:
+        found["others"] = [{"status": status, "values": [rounded(v) for v in curve]} for status, curve in others]
+    return found
+
+
+def mean_curve(curves: Sequence[Curve]) -> Curve:
+    """The mean after each epoch over the curves that got that far.
+
+    >>> mean_curve([[1.0, 2.0], [3.0, None, 5.0]])
+    [2.0, 2.0, 5.0]
+    """
+    return _bound(curves, statistics.fmean)
+
+
+def _bound(curves: Sequence[Curve], of: Any) -> Curve:
+    longest = max((len(curve) for curve in curves), default=0)
+    epochs = [[v for curve in curves if len(curve) > k and (v := curve[k]) is not None] for k in range(longest)]
+    return [rounded(of(values)) if values else None for values in epochs]
+
+
+def _vary(weights: dict[str, Any]) -> bool:
+    """Whether the weights fall into more than one bin: those of a method without weights do not."""
+    used = {k for g in weights["groups"].values() for k, count in enumerate(g["histogram"]) if count}
+    return len(used) > 1
+
+
+def _shares(weights: dict[str, Any]) -> dict[str, Any]:
+    """Histograms as shares of their group."""
+    groups = {
+        name: {
+            "count": group["count"],
+            "mean": rounded(group.get("mean")),
+            "shares": [rounded(count / max(group["count"], 1), 4) for count in group["histogram"]],
+        }
+        for name, group in weights["groups"].items()
+    }
+    return {"edges": weights["edges"], "groups": groups}

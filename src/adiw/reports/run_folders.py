@@ -1,0 +1,37 @@
+"""Finding the one run that is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adiw.reports.records import is_sweep, kept, read_lines
+
+NAMED = 5  # folders in a message; the rest is counted
+
+
+def one_run(folder: Path) -> Path:
+    """The folder itself, if it is that of a run; otherwise an error that names the runs it has."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: name the folder of a finished run")
+    if is_sweep(folder):
+        records = kept(read_lines(folder / "results.jsonl"))
+        there = [r for r in records if r.get("folder") and (folder / r["folder"] / "config.json").exists()]
+        names = [f"{folder / r['folder']} ({r['row']}, {r['column']}, trial {r['trial']})" for r in there]
+        raise ValueError(f"{folder} is a sweep: {_choose(names)}")
+    if not (folder / "config.json").exists():
+        names = [str(file.parent) for file in sorted(folder.rglob("config.json"))]
+        what = "holds several runs" if names else "is not a run's folder (it has no config.json)"
+        raise ValueError(f"{folder} {what}: {_choose(names)}")
+    return folder
+
+
+def _choose(names: list[str]) -> str:
+    """What to do instead.
+
+    >>> _choose(["a", "b"])
+    'audit one of its runs: a, b'
+    """
+    if not names:
+        return "no run's folder is below it; name the folder of a finished run"
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"audit one of its runs: {', '.join(names[:NAMED])}{rest}"

@@ -1,0 +1,120 @@
+"""Pictures that a run keeps: the right samples, as they are, and none where there is nothing to see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from adiw.data import Data, ImageFiles, Samples
+from adiw.experiments.gallery import EACH, SIDE, choose, pictures, write_gallery
+from adiw.experiments.record import Folder
+from adiw.experiments.settings import resolve
+from adiw.experiments.task import Task, prepare
+from adiw.shifts import Shifted
+
+
+def task_of(train: Samples | ImageFiles, true: torch.Tensor | None = None, picture: tuple[int, ...] = ()) -> Task:
+    """A task whose training set is ``train`` as it is."""
+    channels = 0 if isinstance(train, Samples) and train.x.dtype == torch.float32 else train.input_shape[0]
+    scale = ((0.5,) * channels,) * 2
+    data = Data("made", train, train, ("ant", "bee"), *scale, picture=picture)
+    keep, none = torch.arange(len(train)), torch.zeros(0, dtype=torch.int64)
+    return Task(data, train, train, train, Shifted(keep, train.y, train.y if true is None else true, none, None))
+
+
+def labels_of(task: Task) -> torch.Tensor:
+    shifted = task.shifted
+    return torch.stack([shifted.keep + 100, shifted.y, shifted.true_y, 1 - shifted.y])
+
+
+def grey(n: int) -> Samples:
+    """n images of 2 x 3 pixels, all of them as bright as their number."""
+    return Samples(torch.arange(n, dtype=torch.uint8).reshape(n, 1, 1, 1).expand(n, 1, 2, 3), torch.arange(n) % 2)
+
+
+def entries(folder: Path, end: str) -> list[dict[str, Any]]:
+    found = json.loads((folder / "gallery.json").read_text())["pictures"]
+    return [entry for entry in found if entry["end"] == end]
+
+
+def test_the_lowest_and_the_highest_weights_with_their_pixels(tmp_path: Path) -> None:
+    task = task_of(grey(100), true=torch.zeros(100, dtype=torch.int64))
+    weights = torch.arange(100).flip(0).float()
+    weights[:10] = 0  # ties, before the others
+    write_gallery(Folder(tmp_path), task, labels_of(task), weights, {})
+    lowest, highest = entries(tmp_path, "lowest"), entries(tmp_path, "highest")
+    assert [entry["index"] for entry in lowest] == [*range(10), *range(99, 99 - EACH + 10, -1)]
+    assert [entry["index"] for entry in highest] == list(range(10, 10 + EACH))
+    pixels = np.load(tmp_path / "gallery.npy")
+    assert (pixels.shape, pixels.dtype) == ((4 * EACH, 2, 3, 1), np.uint8)
+    every = json.loads((tmp_path / "gallery.json").read_text())["pictures"]
+    assert pixels[:, 0, 0, 0].tolist() == [entry["index"] for entry in every]
+    odd = {"index": 11, "original": 111, "weight": 88.0, "given": 1, "true": 0, "predicted": 0, "end": "highest"}
+    assert highest[1] == odd
+
+
+def test_the_least_trusted_look_at_the_history(tmp_path: Path) -> None:
+    task = task_of(grey(4))
+    weights = torch.tensor([0.0, 0.0, 1.0, 1.0])
+    history = {1: torch.ones(4), 2: torch.tensor([2.0, 0.0, 1.0, 1.0]), 3: weights}
+    write_gallery(Folder(tmp_path), task, labels_of(task), weights, history)
+    assert [entry["index"] for entry in entries(tmp_path, "least trusted")] == [1, 0, 2, 3]
+    assert entries(tmp_path, "lowest")[0]["true"] is None  # no label was changed: nobody knows
+
+
+@pytest.mark.parametrize("weights", [torch.ones(6), torch.tensor([1.0, 2.0, float("nan"), 0.0, 0.0, 0.0])])
+def test_weights_that_rank_nothing_leave_no_gallery_and_remove_an_old_one(
+    tmp_path: Path, weights: torch.Tensor
+) -> None:
+    task = task_of(grey(6))
+    write_gallery(Folder(tmp_path), task, labels_of(task), torch.arange(6.0), {})
+    assert {file.name for file in tmp_path.iterdir()} == {"gallery.json", "gallery.npy"}
+    write_gallery(Folder(tmp_path), task, labels_of(task), weights, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_few_samples_are_not_at_both_ends() -> None:
+    found = choose(torch.tensor([3.0, 1.0, 2.0]), {})
+    assert (found["lowest"].tolist(), found["highest"].tolist()) == ([1], [0])
+
+
+def test_vectors_are_pictures_where_the_data_say_so(tmp_path: Path) -> None:
+    x = torch.tensor([[0.0, 1.0, 0.5, 2.0], [1.0, 0.0, 0.0, 0.0]])
+    samples = Samples(x, torch.tensor([0, 1]))
+    assert pictures(task_of(samples), torch.tensor([0])) is None
+    found = pictures(task_of(samples, picture=(1, 2, 2)), torch.tensor([0]))
+    assert found is not None
+    assert found[..., 0].tolist() == [[[0, 255], [128, 255]]]
+    write_gallery(Folder(tmp_path), task_of(samples), labels_of(task_of(samples)), torch.tensor([0.0, 1.0]), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_image_files_are_decoded_small_and_plain_and_only_those_chosen(tmp_path: Path) -> None:
+    for i in range(3):
+        Image.new("RGB", (300, 200), (i * 100, 10, 20)).save(tmp_path / f"{i}.png")
+    paths = (*(tmp_path / f"{i}.png" for i in range(3)), tmp_path / "missing.png")
+    files = ImageFiles(paths, torch.tensor([0, 1, 0, 1]), size=224, train=True)
+    found = pictures(task_of(files), torch.tensor([2, 0]))
+    assert found is not None
+    assert found.shape == (2, SIDE, SIDE, 3)
+    assert found[:, 50, 50].tolist() == [[200, 10, 20], [0, 10, 20]]
+
+
+def test_digits_keep_theirs(finished: Callable[[str], Path]) -> None:
+    folder = finished("adiw-kl")
+    pixels, task = np.load(folder / "gallery.npy"), prepare(resolve({}))
+    first = entries(folder, "lowest")[0]
+    assert pixels.shape == (4 * EACH, 8, 8, 1)
+    assert isinstance(task.train, Samples)
+    np.testing.assert_allclose(pixels[0].reshape(-1) / 255, task.train.x[first["index"]].numpy(), atol=1 / 255)
+    assert json.loads((folder / "classes.json").read_text()) == [str(digit) for digit in range(10)]
+    weights = np.load(folder / "weights.npy")
+    assert first["weight"] == weights.min()
+    assert {entry["weight"] for entry in entries(folder, "highest")} <= set(np.sort(weights)[-EACH:].tolist())

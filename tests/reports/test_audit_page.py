@@ -1,0 +1,78 @@
+"""The audit's page: its rows, its words, and that names stay text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from adiw.reports.audit import load_audit
+from adiw.reports.audit_page import quality_line, render_audit, sparkline, words
+from tests.reports.elements import Elements
+from tests.reports.folders import write_pictures
+from tests.reports.test_audit import LABELS, audited
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def test_a_row_for_each_of_the_least_trusted(tmp_path: Path) -> None:
+    folder = audited(tmp_path / "a", dataset="insects")
+    (folder / "classes.json").write_text('["ant", "bee"]')
+    page = Elements(render_audit(load_audit(folder), top=3))
+    rows = [attributes for tag, attributes in page.tags if tag == "tr"][1:]
+    assert [(row["data-rank"], row["data-index"], row["data-given"]) for row in rows] == [
+        ("1", "12", "ant"),
+        ("2", "11", "bee"),
+        ("3", "13", "bee"),
+    ]
+    assert page.text("h1") == ["Label audit: adiw-kl on insects"]
+    assert [a["value"] for a in page.named("option")] == ["", "0", "1"]
+    assert len(page.named("svg", kind="spark")) == 3
+    assert "3 of 4 samples" in page.text("p")
+    assert not page.named("img")
+
+
+def test_pictures_stand_beside_their_samples(tmp_path: Path) -> None:
+    folder = write_pictures(audited(tmp_path / "a"), ["ant", "bee"], count=1)  # of samples 0 and 1
+    text = render_audit(load_audit(folder), top=4)
+    assert len(Elements(text).named("img")) == 2
+    line = next(part for part in text.split("<tr ") if 'data-index="11"' in part)
+    assert 'alt="training sample 1, given label ant"' in line
+
+
+def test_the_truth_is_shown_where_it_is_known_and_missed_where_not(tmp_path: Path) -> None:
+    folder = audited(tmp_path / "a")
+    audit = load_audit(folder)
+    assert quality_line(audit).startswith("1 labels are known to be wrong: AUROC 0.6667, and 0.0% of the 1 least")
+    assert "truth" in Elements(render_audit(audit, 4)).text("button")
+    np.save(folder / "labels.npy", np.array([LABELS[0], LABELS[1], LABELS[1], LABELS[3]]))
+    audit = load_audit(folder)
+    assert quality_line(audit).startswith("AUROC and precision are not known")
+    page = Elements(render_audit(audit, 4))
+    assert "truth" not in page.text("button")
+    assert quality_line(audit) in page.text("li")
+
+
+def test_positions_after_a_selection_split_are_said_to_be_so(tmp_path: Path) -> None:
+    assert not any("selection split" in text for text in words(load_audit(audited(tmp_path / "a"))))
+    assert any("selection split" in text for text in words(load_audit(audited(tmp_path / "b", selection=5))))
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    folder = write_pictures(audited(tmp_path / "a", f"adiw{HOSTILE}", dataset=HOSTILE), [HOSTILE, '" onload="x'])
+    text = render_audit(load_audit(folder), 4)
+    page = Elements(text)
+    assert len(page.named("script")) == 2
+    assert "<script>alert" not in text
+    assert not any("onload" in attributes for _, attributes in page.tags)
+    assert HOSTILE in page.text("td")
+    assert json.loads(page.text("script")[0]) == {}
+
+
+def test_a_sparkline_keeps_its_place() -> None:
+    (line,) = Elements(sparkline(np.array([0.0, 4.0, 2.0]))).named("polyline")
+    assert line["points"] == "0.0,26.0 60.0,2.0 120.0,14.0"
+    (line,) = Elements(sparkline(np.array([1.0]))).named("polyline")
+    assert line["points"] == "0.0,14.0 120.0,14.0"
+    assert sparkline(np.zeros(0)) == ""
