@@ -19,6 +19,7 @@ from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.task import prepare
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
 ]
