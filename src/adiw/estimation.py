@@ -105,8 +105,10 @@ def start_memory(divergence: Divergence, pair: Pair, generator: Generator) -> di
 
 def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:
     """W <- project(W - eta dJ/dW), ``steps`` times."""
+    scale: Tensor | None = getattr(problem, "step_scale", None)
     for _ in range(steps):
-        params = problem.project(params.sub(problem.gradient(params), alpha=step_size))
+        step = problem.gradient(params) if scale is None else scale * problem.gradient(params)
+        params = problem.project(params.sub(step, alpha=step_size))
     return params
 
 

@@ -62,6 +62,7 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
         "step_size": 0.3,
         "penalty": 0.02,
         "critic": "network",
+        "step": "local",
         "solver": "osqp",
         "val_batch": 50,
         "val_refresh": 10,

@@ -63,6 +63,7 @@ mean_one = mean_band(upper=float("inf"), slack=0.0)
 
 CASES: dict[str, list[Case]] = {
     "mmd": [
+        Case(MMD(width=WIDTH, step_size=0.3, step="local"), mean_band(50.0, None)),
         Case(MMD(width=WIDTH, step_size=0.02, upper=1.5, slack=0.1), mean_band(1.5, 0.1)),
         Case(MMD(width=WIDTH, step_size=0.02), mean_band(50.0, None)),
     ],

@@ -17,6 +17,7 @@ BAD: list[tuple[type, str, tuple[Any, ...], str]] = [
     (MMD, "step_size", POSITIVE, "a positive number"),
     (MMD, "upper", (0.5, -1.0, NAN), "at least 1, the mean weight"),
     (MMD, "slack", (-0.1, NAN), "None or a number from 0"),
+    (MMD, "step", ("", "Local"), "'plain' or 'local'"),
     (KL, "width", (*POSITIVE, "median"), 'a positive number or "auto"'),
     (KL, "step_size", POSITIVE, "a positive number"),
     (KL, "update", ("Rescale", "", None), "one of 'rescale', 'optimum', 'euclidean'"),

@@ -37,6 +37,7 @@ def run(
     width: Annotated[str | None, typer.Option(help="Kernel width: a number, auto (ADIW) or quantile (DIW).")] = None,
     step_size: Annotated[float | None, typer.Option(help="Step size of weight estimation.")] = None,
     penalty: Annotated[float | None, typer.Option(help="lambda of ADIW-LS, kappa of ADIW-WA's network.")] = None,
+    step: Annotated[str | None, typer.Option(help="ADIW-KM's step: plain or local.")] = None,
     critic: Annotated[str | None, typer.Option(help="ADIW-WA's critic: exact or network.")] = None,
     solver: Annotated[str | None, typer.Option(help="DIW's QP solver: gpu, cvxopt or osqp.")] = None,
     exact: Annotated[bool | None, typer.Option(help="The paper's separate pass for z.")] = None,

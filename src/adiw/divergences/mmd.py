@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ class MMD:
         width: sigma of the Gaussian kernel, or "auto" (0.007 of the typical distance: the paper's 0.01 on
             cross-entropy losses).
         step_size: eta; the gradient 2(Kw - k) is not divided by n.
+        step: "plain" moves every weight by eta times its gradient, as the paper does. That is stable while K is near
+            the identity; where many losses are alike (a network that has learnt most samples), it overshoots. "local"
+            divides each weight's step by sum_j K_ij: it moves by 2 eta times the difference between the mean weight
+            around it and the density ratio around it, and is the plain step for a sample that has nobody near.
         upper: largest weight.
         slack: how far the mean weight may be from one; None for DIW's (sqrt(n) - 1) / sqrt(n), which is loose.
 
@@ -38,12 +42,14 @@ class MMD:
     step_size: float = 0.1
     upper: float = 50.0
     slack: float | None = None
+    step: Literal["plain", "local"] = "plain"
     side: ClassVar[Side] = "train"
 
     def __post_init__(self) -> None:
         check_width(self)
         check_step_size(self)
         check_setting(self, "upper", self.upper >= 1, "at least 1, the mean weight")
+        check_setting(self, "step", self.step in ("plain", "local"), "'plain' or 'local'")
         check_setting(self, "slack", self.slack is None or self.slack >= 0, "None or a number from 0")
 
     def problem(self, pair: Pair) -> MMDProblem:
@@ -54,7 +60,8 @@ class MMD:
         k = kernel[n:].sum(0) * spread(pair.num_train / pair.num_val, pair.of_train)
         root = pair.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)
-        return MMDProblem(K, k, self.upper, slack, pair.of_train)
+        scale = 1 / K.sum(1).clamp_min(1) if self.step == "local" else None
+        return MMDProblem(K, k, self.upper, slack, pair.of_train, scale)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class MMDProblem:
     upper: float
     slack: Tensor  # (num_groups,)
     group: Tensor  # (n,)
+    step_scale: Tensor | None = None  # (n,)
 
     def initial(self) -> Tensor:
         return torch.ones_like(self.k)

@@ -17,6 +17,9 @@ class Problem(Protocol):
 
     ``params`` has one entry per training sample (n,) or per validation sample (m,), as the divergence's ``side``
     says. Entries of samples that the pair leaves out are ignored by every function.
+
+    A problem may also have ``step_scale``, a tensor shaped as params: what each entry's step is multiplied by, where
+    one step size does not fit all.
     """
 
     def initial(self) -> Tensor:

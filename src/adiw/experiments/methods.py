@@ -130,7 +130,7 @@ METHODS: dict[str, Method] = {
         "meta-weight-net (Shu et al. 2019)",
     ),
     "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),
-    "adiw-km": Method(_adiw(lambda s: MMD(**_given(s))), "ADIW, maximum mean discrepancy"),
+    "adiw-km": Method(_adiw(lambda s: MMD(**_given(s, "step"))), "ADIW, maximum mean discrepancy"),
     "adiw-kl": Method(_adiw(lambda s: KL(**_given(s))), "ADIW, Kullback-Leibler divergence"),
     "adiw-ls": Method(_adiw(lambda s: Squared(**_given(s, "penalty"))), "ADIW, squared distance"),
     "adiw-wa": Method(_adiw(_wasserstein), "ADIW, Wasserstein-1 distance"),

@@ -41,6 +41,7 @@ class Settings:
         transform: "loss" or "features", for the ADIW methods.
         width, step_size: of the divergence; width may be "auto" (ADIW) or "quantile" (DIW).
         penalty: lambda of ADIW-LS, or kappa of ADIW-WA's critic network; critic: of ADIW-WA, "exact" or "network".
+        step: of ADIW-KM, "plain" (the paper's) or "local".
         solver: of DIW's quadratic program: "gpu", "cvxopt" or "osqp".
         exact: z from the paper's separate evaluation-mode pass.
         val_batch, val_refresh: validation samples matched with a batch, and evaluated anew in each step.
@@ -68,6 +69,7 @@ class Settings:
     step_size: float | None = None
     penalty: float | None = None
     critic: str | None = None
+    step: str | None = None
     exact: bool = False
     val_batch: int = 256
     val_refresh: int | None = None
@@ -107,6 +109,7 @@ class Settings:
             ("transform", ("loss", "features")),
             ("solver", tuple(SOLVERS)),
             ("critic", ("auto", "exact", "network")),
+            ("step", ("plain", "local")),
         )
         for name, known in tables:
             if getattr(self, name) is not None and getattr(self, name) not in known:
