@@ -368,6 +368,7 @@ def test_losses_of_the_wrong_kind() -> None:
         ({"transform": "features"}, ValueError, r'transform must be "loss" or adiw.Features'),
         ({"cap": 0.5}, ValueError, "cap must be"),
         ({"val_batch": 0}, ValueError, "val_batch and val_refresh must be at least 1"),
+        ({"val_every": 0}, ValueError, "val_every must be at least 1"),
     ],
 )
 def test_settings_of_the_wrong_kind(settings: dict[str, Any], error: type[Exception], message: str) -> None:

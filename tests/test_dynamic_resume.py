@@ -31,6 +31,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "wasserstein": lambda: {"divergence": Wasserstein()},
     "network": lambda: {"divergence": NETWORK},
     "partial refresh": lambda: {"divergence": KL(), "val_refresh": 3},
+    "every third step": lambda: {"divergence": MMD(width=0.3), "val_every": 3},
     "streamed": lambda: {"divergence": MMD(width=0.3), "cache_bytes": 0, "val_refresh": 3},
     "limits": lambda: {"divergence": MMD(width=0.3), "mean_one": True, "cap": 1.3, "min_ess": 0.9},
     "features": lambda: {"divergence": KL(), "transform": Features("1", class_prior=PRIOR)},

@@ -265,3 +265,21 @@ def test_map_tensors_keeps_named_tuples() -> None:
     assert isinstance(mapped[0], Observed)
     assert mapped[0].group.tolist() == [2.0, 2.0]
     assert mapped[1] is None
+
+
+def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
+    stream = Probe(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
+    rows: list[int] = []
+
+    def observe(batch: Any) -> Observed:
+        rows.append(len(batch[0]))
+        return numbers(batch)
+
+    windows = [stream.read(observe).index.tolist() for _ in range(7)]
+    assert rows == [4, 4, 4]
+    assert windows[0] == windows[1] == windows[2]
+    assert windows[3] == windows[4] == windows[5] != windows[0]
+    other = Probe(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
+    other.load_state_dict(stream.state_dict())
+    for _ in range(4):  # two more steps that do not read, one that does
+        assert stream.read(numbers).index.tolist() == other.read(numbers).index.tolist()

@@ -40,7 +40,8 @@ class ADIW(nn.Module):
         mean_one, cap, min_ess: limits on the weights in the loss, see ``adiw.Limits``.
         forward: ``forward(model, batch) -> (outputs, targets)`` (or also features) for batches that are not (x, y).
         val_batch: validation samples that a training batch is matched with.
-        val_refresh: how many of them are evaluated anew in each step; None for all, as in the paper.
+        val_refresh, val_every: how many of them are evaluated anew, and in every how many steps; all in every step
+            (None and 1) is the paper's way.
         cache_bytes, val_workers: validation inputs up to this size stay on the device; larger or changing ones are
             read by this many worker processes.
         generator: the randomness (order of the validation set, critic network), part of the state.
@@ -72,6 +73,7 @@ class ADIW(nn.Module):
         forward: Forward | None = None,
         val_batch: int = 256,
         val_refresh: int | None = None,
+        val_every: int = 1,
         cache_bytes: int = 2**30,
         val_workers: int = 0,
         generator: Generator | None = None,
@@ -89,7 +91,8 @@ class ADIW(nn.Module):
         self.steps, self.warmup_steps, self.exact = steps, warmup_steps, exact
         self.limits = Limits(mean_one, cap, min_ess)
         self.randomness = Randomness(generator)
-        probe = Probe(val_set, val_batch, val_refresh, self.randomness.on_host(), cache_bytes, val_workers)
+        order = self.randomness.on_host()
+        probe = Probe(val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every)
         # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
         self.ledger = Ledger(num_train, self._settings(probe))
         self.probe = probe
@@ -111,6 +114,11 @@ class ADIW(nn.Module):
     def raw(self) -> Store:
         """The weights as estimated."""
         return self.ledger.used if self.estimates is None else self.estimates
+
+    @property
+    def cycle(self) -> int:
+        """After how many steps the work of a step repeats: validation samples are not read in all of them."""
+        return self.probe.every
 
     def forward(
         self,
@@ -203,7 +211,7 @@ class ADIW(nn.Module):
         self._last = None
 
     def _settings(self, probe: Probe) -> str:
-        stream = f"val_batch={probe.window}, val_refresh={probe.refresh}"
+        stream = f"val_batch={probe.window}, val_refresh={probe.refresh}, val_every={probe.every}"
         loop = f"steps={self.steps}, warmup_steps={self.warmup_steps}, exact={self.exact}"
         return f"ADIW({self.divergence}, {self.transform}, {loop}, {stream}, {self.limits})"
 

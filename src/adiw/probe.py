@@ -24,11 +24,11 @@ class Window:
 
 
 class Probe(nn.Module):
-    """Reads the validation set round and round in one shuffled order, ``refresh`` samples a step.
+    """Reads the validation set round and round in one shuffled order, ``refresh`` samples in every ``every``-th step.
 
-    The window is the last ``batch`` samples that were read. With refresh = batch all of them are fresh, as in the
-    paper; with less, the rest are remembered from the steps before. The order is drawn once: where the stream
-    stands is known on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
+    The window is the last ``batch`` samples that were read. With refresh = batch and every = 1 all of them are fresh,
+    as in the paper; otherwise the rest are remembered from the steps before. The order is drawn once: where the
+    stream stands is known on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and two reads of the set agree; a set
     that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
@@ -38,6 +38,7 @@ class Probe(nn.Module):
     ahead: Tensor
     place: Tensor
     window_index: Tensor
+    turns: Tensor
     nonfinite: Tensor
 
     def __init__(
@@ -48,18 +49,23 @@ class Probe(nn.Module):
         generator: Generator,
         cache_bytes: int = 2**30,
         workers: int = 0,
+        every: int = 1,
     ) -> None:
         super().__init__()
         size = _check_dataset(dataset)
+        if every < 1:
+            raise ValueError(f"val_every must be at least 1, got {every}")
         self.window = min(batch, size)
         self.refresh = self.window if refresh is None else min(refresh, self.window)
         if batch < 1 or self.refresh < 1:
             raise ValueError(f"val_batch and val_refresh must be at least 1, got {batch} and {refresh}")
-        self.dataset, self.workers = dataset, workers
+        self.dataset, self.workers, self.every = dataset, workers, every
         self.register_buffer("order", torch.randperm(size, generator=generator))
         self.register_buffer("ahead", torch.arange(self.refresh))  # places in the order that are read next
         self.register_buffer("place", torch.arange(self.refresh))  # places in the window that they go to
         self.register_buffer("window_index", self.order[-self.window :].clone())
+        self.register_buffer("turns", torch.zeros((), dtype=torch.long))
+        self._turn: int | None = 0  # the same, as the host knows it; None when it has to look
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
         self.z: Tensor | None = None  # (window, d): its d is known after the first read
         self.group: Tensor | None = None
@@ -82,14 +88,25 @@ class Probe(nn.Module):
         return index, batch
 
     def read(self, observe: Callable[[Any], Observed]) -> Window:
-        """Observe the next samples and return the window that they complete."""
+        """Observe the next samples, when it is their turn, and return the window that they complete."""
+        if not self._due() and self.z is not None:
+            return Window(self.window_index, self.z, self.group)
         index, batch = self.next_batch()
         z, group = observe(batch)
         finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
         self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
-        if self.refresh == self.window:
+        if self.refresh == self.window and self.every == 1:
             return Window(index, z, group)
         return self._remember(index, z, group)
+
+    def _due(self) -> bool:
+        """Whether this step reads. The host counts: it needs to ask the device only after a state was loaded."""
+        if self.every == 1:
+            return True
+        turn = int(self.turns) if self._turn is None else self._turn
+        self._turn = turn + 1
+        self.turns.add_(1)
+        return turn % self.every == 0
 
     def _remember(self, index: Tensor, z: Tensor, group: Tensor | None) -> Window:
         """Replace the oldest samples of the window by these."""
@@ -135,7 +152,7 @@ class Probe(nn.Module):
     def set_extra_state(self, state: dict[str, Tensor | None]) -> None:
         device = self.ahead.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
-        self._stream = None
+        self._stream, self._turn = None, None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Probe:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

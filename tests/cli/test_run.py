@@ -66,6 +66,7 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
         "solver": "osqp",
         "val_batch": 50,
         "val_refresh": 10,
+        "val_every": 2,
         "cap": 4.0,
         "min_ess": 0.1,
         "optimizer": "adam",

@@ -46,6 +46,8 @@ def trained(settings: Settings, capture: bool) -> Job:
         {"method": "adiw-kl", "transform": "features"},
         {"method": "adiw-km", "exact": True, "mean_one": True},
         {"method": "adiw-kl", "val_refresh": 16},
+        {"method": "adiw-kl", "val_every": 4},
+        {"method": "adiw-km", "step": "local", "val_every": 3, "val_refresh": 16},
         {"method": "adiw-kl", "optimizer": "adam", "lr": 1e-4},
     ],
     ids=lambda given: "-".join(str(value) for value in given.values()),
@@ -54,7 +56,7 @@ def test_captured_is_eager(given: dict[str, Any]) -> None:
     settings = resolve({**GIVEN, **given})
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
     assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.graph is not None
+    assert captured.loop.step.recorded
     weights = eager.weights()
     assert float((captured.weights() - weights).abs().mean()) < 1e-3 * max(1, float(weights.abs().mean()))
     for mine, theirs in zip(captured.model.parameters(), eager.model.parameters(), strict=True):
@@ -82,7 +84,7 @@ def test_batches_of_workers_reach_the_graph(tmp_path: Path) -> None:
     settings = resolve({**given, "model": "tests.experiments.tiny:build", "epochs": 2, "bf16": False})
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
     assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.graph is not None
+    assert captured.loop.step.recorded
     torch.testing.assert_close(captured.weights(), eager.weights(), rtol=1e-3, atol=1e-3)
 
 
@@ -112,5 +114,5 @@ def test_a_compiled_network_under_the_graph() -> None:
         job.queue()
         job.collect()
     assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.graph is not None
+    assert job.loop.step.recorded
     assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)

@@ -20,6 +20,7 @@ class Captured:
         step: no arguments, no result; it reads and writes the same tensors every time.
         tell: gets a line of text when the step stays eager.
         generators: those that the step draws from, besides PyTorch's own.
+        cycle: after how many steps their work repeats; each of them is recorded.
     """
 
     def __init__(
@@ -27,22 +28,29 @@ class Captured:
         step: Callable[[], None],
         tell: Callable[[str], None],
         generators: Callable[[], Iterable[Generator]] = tuple,
+        cycle: int = 1,
     ) -> None:
-        self.step, self.tell, self.generators = step, tell, generators
+        self.step, self.tell, self.generators, self.cycle = step, tell, generators, cycle
         self.calls = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.eager = False
 
     def __call__(self) -> None:
+        phase = self.calls % self.cycle
         self.calls += 1
-        if self.graph is None and not self.eager and self.calls > WARM_UP:
-            self._record()
-        if self.graph is None:
-            self.step()
+        if phase not in self.graphs and not self.eager and self.calls > WARM_UP * self.cycle:
+            self._record(phase)
+        if phase in self.graphs:
+            self.graphs[phase].replay()
         else:
-            self.graph.replay()
+            self.step()
 
-    def _record(self) -> None:
+    @property
+    def recorded(self) -> bool:
+        """Whether the steps are replayed."""
+        return len(self.graphs) == self.cycle
+
+    def _record(self, phase: int) -> None:
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators():
             graph.register_generator_state(generator)
@@ -52,10 +60,10 @@ class Captured:
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 self.step()
         except RuntimeError as error:
-            self.eager = True
+            self.eager, self.graphs = True, {}
             self.tell(f"steps are not captured as a graph ({_first_line(error)})")
         else:
-            self.graph = graph
+            self.graphs[phase] = graph
 
 
 def obstacle(device: torch.device, reweight: Any) -> str | None:

@@ -68,7 +68,7 @@ class Loop:
         self.step: Callable[[], None] = self._step
         reason = None if tell is None else obstacle(device, reweight)
         if tell is not None and reason is None:
-            self.step = Captured(self._step, tell, lambda: generators_of(reweight))
+            self.step = Captured(self._step, tell, lambda: generators_of(reweight), getattr(reweight, "cycle", 1))
         elif tell is not None and device.type == "cuda":
             tell(f"steps are not captured as a graph ({reason})")
 

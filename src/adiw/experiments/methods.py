@@ -60,6 +60,7 @@ def _adiw(make: Callable[[Settings], Divergence]) -> Builder:
             min_ess=settings.min_ess,
             val_batch=settings.val_batch,
             val_refresh=settings.val_refresh,
+            val_every=settings.val_every,
             generator=context.generator,
         )
 

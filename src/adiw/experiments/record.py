@@ -122,6 +122,9 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 def _commit() -> str | None:
     """The commit of the source tree that this package is imported from, when it is one."""
+    given = os.environ.get("ADIW_COMMIT")  # for a tree that travels without its history
+    if given:
+        return given
     tree = Path(__file__).parents[3]
     if not (tree / ".git").exists():  # installed; a repository further up is somebody else's
         return None

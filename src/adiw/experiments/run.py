@@ -132,7 +132,7 @@ def in_turns(
 
 
 def _captured(job: Job) -> bool:
-    return isinstance(job.loop.step, Captured) and job.loop.step.graph is not None
+    return isinstance(job.loop.step, Captured) and job.loop.step.recorded
 
 
 def _result(

@@ -26,6 +26,9 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
     return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")
 
 
+_COUNTS = ("epochs", "batch", "val_batch", "val_every", "decay_every")
+
+
 @dataclass(frozen=True)
 class Settings:
     """Everything that decides a run's numbers. ``None`` means: what the method or the data set chooses.
@@ -44,7 +47,8 @@ class Settings:
         step: of ADIW-KM, "plain" (the paper's) or "local".
         solver: of DIW's quadratic program: "gpu", "cvxopt" or "osqp".
         exact: z from the paper's separate evaluation-mode pass.
-        val_batch, val_refresh: validation samples matched with a batch, and evaluated anew in each step.
+        val_batch, val_refresh, val_every: validation samples matched with a batch, how many of them are evaluated
+            anew, and in every how many steps.
         mean_one, cap, min_ess: limits on the weights.
         model: a name in ``adiw.models.MODELS`` or "package.module:factory".
         optimizer, lr, momentum, weight_decay: "sgd" or "adam".
@@ -73,6 +77,7 @@ class Settings:
     exact: bool = False
     val_batch: int = 256
     val_refresh: int | None = None
+    val_every: int = 1
     mean_one: bool = False
     cap: float | None = None
     min_ess: float = 0.0
@@ -91,7 +96,14 @@ class Settings:
     channels_last: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch", 1), ("val_batch", 1), ("decay_every", 1), ("selection", 0)):
+        for name, least in (
+            ("epochs", 1),
+            ("batch", 1),
+            ("val_batch", 1),
+            ("val_every", 1),
+            ("decay_every", 1),
+            ("selection", 0),
+        ):
             if getattr(self, name) < least:
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("lr", "decay"):
