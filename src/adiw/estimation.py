@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Generator, Tensor
 
-from adiw.divergences import Divergence, Learner, Problem, resolve
+from adiw.divergences import Divergence, Problem, learns, resolve
 from adiw.pair import Pair, match
 
 
@@ -85,8 +85,8 @@ def run_round(
 ) -> Round:
     """T steps of params <- project(params - eta gradient) from ``params``; nan entries start afresh."""
     with torch.no_grad():
-        if isinstance(divergence, Learner):
-            memory = memory or start_memory(divergence, pair, generator)
+        if learns(divergence):
+            memory = memory or divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
             memory = divergence.learn(pair, torch.where(params.isnan(), 1, params), memory, generator)
             pair = replace(pair, memory=memory)
         problem = divergence.problem(pair)
@@ -98,7 +98,7 @@ def run_round(
 
 def start_memory(divergence: Divergence, pair: Pair, generator: Generator) -> dict[str, Tensor]:
     """The first memory of a divergence that learns, for z shaped as in this pair; empty for the others."""
-    if not isinstance(divergence, Learner):
+    if not learns(divergence):
         return {}
     return divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
 

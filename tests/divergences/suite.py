@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from adiw.divergences import Learner, Problem
+from adiw.divergences import Problem, learns
 from adiw.estimation import descend, run_round
 from adiw.pair import Pair
 from tests.divergences.batches import NAN, Batch, with_left_out
@@ -63,7 +63,7 @@ class Setup:
 
 def learned(case: Case, pair: Pair) -> dict[str, Tensor]:
     """The memory after one batch; empty for a divergence that does not learn."""
-    if not isinstance(case.divergence, Learner):
+    if not learns(case.divergence):
         return {}
     generator = torch.Generator().manual_seed(0)
     memory = case.divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from adiw.divergences.kl import KL, KLProblem
 from adiw.divergences.mmd import MMD, MMDProblem
-from adiw.divergences.protocol import Divergence, Learner, Problem
+from adiw.divergences.protocol import Divergence, Learner, Problem, learns
 from adiw.divergences.squared import Squared, SquaredProblem
 from adiw.divergences.wasserstein import Wasserstein
 
@@ -53,5 +53,6 @@ __all__ = [
     "Squared",
     "SquaredProblem",
     "Wasserstein",
+    "learns",
     "resolve",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, TypeGuard
 
 from torch import Generator, Tensor
 
@@ -58,7 +58,6 @@ class Divergence(Protocol):
         ...
 
 
-@runtime_checkable
 class Learner(Protocol):
     """A divergence that also learns (a critic network). What it learns is a mapping of tensors, its memory."""
 
@@ -71,6 +70,11 @@ class Learner(Protocol):
     ) -> dict[str, Tensor]:
         """The memory after this pair under the current weights (n,)."""
         ...
+
+
+def learns(divergence: object) -> TypeGuard[Learner]:
+    """Whether a divergence has a memory. (``isinstance`` of a protocol takes longer than a small kernel.)"""
+    return hasattr(divergence, "learn")
 
 
 def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
