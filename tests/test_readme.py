@@ -34,6 +34,12 @@ def test_the_table_is_drawn_from_the_record() -> None:
     assert "| adiw-kl |" in README
 
 
+def test_the_tables_of_the_results_page_are_drawn_from_the_records() -> None:
+    page = (ROOT / "docs" / "results.md").read_text()
+    assert draw(page, ROOT / "docs") == page
+    assert page.count("| Oracle |") == 3
+
+
 def test_the_sweeps_that_it_names_are_recipes(tmp_path: Path) -> None:
     named = re.findall(r"adiw sweep ([\w.-]+)", README)
     assert len(named) > 5

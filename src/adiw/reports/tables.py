@@ -16,18 +16,22 @@ PAPER = ("paper", "paper_std", "difference", "best")
 
 
 def accuracy_table(sweep: Sweep) -> Grid:
-    """A row for each method; for each setting our figure, the paper's, and the difference. Bold is the best."""
-    head, best = [Head("")], {}
+    """A row for each method; for each setting our figure, the paper's, and the difference. Bold is the best.
+
+    Where the paper has no such table, our figure stands alone.
+    """
+    head, best, known = [Head("")], {}, _in_paper(sweep)
     for column in sweep.columns:
         for measure in sweep.measures:
             group = column if len(sweep.measures) == 1 else f"{column}, {NAMES[measure]}"
-            head += [Head(name, group) for name in ("ours", "paper", "diff.")]
+            head += [Head(name, group) for name in ("ours", "paper", "diff.")] if known else [Head("", group)]
             best[column, measure] = best_of(sweep, column, measure)
     rows = []
     for row in sweep.rows:
         boxes = [Box(row)]
         for (column, measure), found in best.items():
-            boxes += _accuracy(sweep, sweep.cells[row, column], measure, row in found.rows)
+            shown = _accuracy(sweep, sweep.cells[row, column], measure, row in found.rows)
+            boxes += shown if known else shown[:1]
         rows.append(boxes)
     return Grid(f"{sweep.recipe['title']}: accuracy (%)", head, rows, notes.of_accuracy(sweep, best))
 
@@ -88,6 +92,12 @@ def state(cell: Cell, planned_epochs: int | None) -> str:
     if cell.epochs and cell.epochs != [planned_epochs]:
         parts.append(f"{' and '.join(map(str, cell.epochs))} epochs")
     return ", ".join(parts)
+
+
+def _in_paper(sweep: Sweep) -> bool:
+    """Whether the paper has a figure for any cell."""
+    cells = [(measure, *cell) for measure in sweep.measures for cell in sweep.cells]
+    return any(sweep.paper(*cell) is not None for cell in cells)
 
 
 def _accuracy(sweep: Sweep, cell: Cell, measure: str, bold: bool) -> list[Box]:
