@@ -163,20 +163,21 @@ class ADIW(nn.Module):
         """
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         warm = self.ledger.warming_up(self.warmup_steps)
-        done = self._run_round(pair, index, val.index, warm)
+        ready = ~warm
+        done = self._run_round(pair, index, val.index, ready)
         estimated = pair.used_train
         raw = torch.where(estimated, done.problem.weights(done.end), self.raw.read(index))
         factor = self.transform.factor(train.group)
         # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
         used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
         used = self.limits.apply(used, finite)
-        keep = estimated & ~warm
+        keep = estimated & ready
         self.ledger.used.write(index, used, keep)
         if self.estimates is not None:
             self.estimates.write(index, raw, keep)
         return torch.where(warm, 1, used)
 
-    def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, warm: Tensor) -> Round:
+    def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, ready: Tensor) -> Round:
         """The projected-gradient steps, started from the stores; their result is kept except during the warm-up."""
         generator = self.randomness.on(index.device)
         self.memory = self.memory or start_memory(self.divergence, pair, generator)
@@ -184,9 +185,9 @@ class ADIW(nn.Module):
         params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
         self._last = done = run_round(self.divergence, pair, params, self.memory, self.steps, generator)
         for key, value in done.memory.items():
-            self.memory[key].copy_(torch.where(warm, self.memory[key], value))
+            self.memory[key].copy_(torch.where(ready, value, self.memory[key]))
         if not of_train:
-            self.coefficients.write(val_index, done.end, pair.used_val & ~warm, distinct=True)
+            self.coefficients.write(val_index, done.end, pair.used_val & ready, distinct=True)
         return done
 
     def summary(self) -> Summary:

@@ -100,7 +100,12 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor) -> Tensor:
     """x (n,) divided by the mass of its group (num_groups,); a group without mass stays as it is."""
-    return x / spread(torch.where(mass > smallest_mass(x.dtype), mass, 1), group)
+    return x / spread(some_mass(mass), group)
+
+
+def some_mass(mass: Tensor) -> Tensor:
+    """The mass, or one where there is none: it can divide."""
+    return torch.where(mass > smallest_mass(mass.dtype), mass, 1)
 
 
 def smallest_mass(dtype: torch.dtype) -> float:

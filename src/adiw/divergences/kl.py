@@ -12,7 +12,7 @@ from adiw.divergences.protocol import Side, check_setting, check_step_size, chec
 from adiw.groups import group_sum, spread
 from adiw.kernels import Width, kernel_to, resolve_width
 from adiw.pair import Pair
-from adiw.projections import rescale, smallest_mass, weighted_simplex
+from adiw.projections import clamp_rescale, rescale, smallest_mass, some_mass, weighted_simplex
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -75,8 +75,9 @@ class KLProblem:
     update: Update
 
     def initial(self) -> Tensor:
-        ones = torch.ones_like(self.psi_bar)
-        return rescale(ones, self._mass(ones), self.group_centre)
+        if self.num_groups == 1:
+            return (1 / some_mass(self.psi_bar.sum(0, keepdim=True))).expand_as(self.psi_bar)
+        return clamp_rescale(torch.ones_like(self.psi_bar), self.psi_bar, self.group_centre, self.num_groups)
 
     def objective(self, params: Tensor) -> Tensor:
         fit = -(self.share * self._density(params).log()).sum()
