@@ -44,6 +44,16 @@ def test_a_run_that_never_learned_is_given_ten() -> None:
         check_alive(epochs(*[10.0] * 10), 10)
 
 
+def test_epochs_of_few_steps_are_given_more_of_them() -> None:
+    """Fashion-MNIST's 1000 trusted samples make three steps an epoch, and look dead at first."""
+    early = epochs(10.0, 36.7, *[10.0] * 20)
+    check_alive(early, 10, steps_per_epoch=3)
+    with pytest.raises(DeadRunError, match="at chance for 34 epochs"):
+        check_alive(epochs(36.7, *[10.0] * 34), 10, steps_per_epoch=3)
+    with pytest.raises(DeadRunError):
+        check_alive(early, 10, steps_per_epoch=234)
+
+
 def test_a_single_good_epoch_resets_the_count() -> None:
     check_alive(epochs(80.0, *[10.0] * 4, 12.1, *[10.0] * 4), 10)
 

@@ -181,7 +181,7 @@ def _cause_of_death(job: Job) -> str | None:
     """Why the run will not recover; None while it lives."""
     try:
         if job.metrics:
-            check_alive(job.metrics, job.task.data.num_classes)
+            check_alive(job.metrics, job.task.data.num_classes, len(job.loop.feed))
     except DeadRunError as error:
         return str(error)
     return None

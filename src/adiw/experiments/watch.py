@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-PATIENCE = 5  # epochs in a row at chance
+PATIENCE = 5  # epochs in a row at chance,
+STEPS = 100  # and steps: an epoch of a few trusted samples has few, and its accuracy jumps about at first
 
 
 class DeadRunError(RuntimeError):
     """A run that will not recover. Its files are kept."""
 
 
-def check_alive(metrics: list[dict[str, Any]], num_classes: int) -> None:
+def check_alive(metrics: list[dict[str, Any]], num_classes: int, steps_per_epoch: int = STEPS) -> None:
     """Raise when the last rows of a run show that it has died.
 
     Chance is 100 / classes percent; what is within 20% of it, and within two points, counts as chance. A run that
@@ -32,7 +33,7 @@ def check_alive(metrics: list[dict[str, Any]], num_classes: int) -> None:
     chance = 100 / num_classes + min(20 / num_classes, 2)
     best = max(row["accuracy"] for row in metrics)
     learned = best > min(2 * chance, (100 + chance) / 2)
-    patience = PATIENCE if learned else 2 * PATIENCE
+    patience = max(PATIENCE if learned else 2 * PATIENCE, math.ceil(STEPS / steps_per_epoch))
     recent = metrics[-patience:]
     if len(recent) == patience and all(row["accuracy"] <= chance for row in recent):
         raise DeadRunError(
