@@ -33,6 +33,7 @@ def can_have_mean_one(weights: Tensor, cap: float | None) -> bool:
     precision=st.sampled_from([(torch.float64, 1e-9), (torch.float32, 1e-4)]),
 )
 @example(torch.zeros(4), 2.0, 0.5, True, (torch.float32, 1e-4))
+@example(torch.tensor([2.2251e-313], dtype=torch.float64), 2.0, 0.0, True, (torch.float64, 1e-9))
 @example(torch.full((3,), 0.3), 1.0, 1.0, True, (torch.float32, 1e-4))
 @settings(deadline=None, derandomize=True, max_examples=300)
 def test_every_limit_holds(

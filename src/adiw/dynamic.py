@@ -15,7 +15,7 @@ from adiw.ledger import Ledger
 from adiw.limits import Limits
 from adiw.losses import no_autocast
 from adiw.observer import Criterion, Forward, Observer, follow
-from adiw.pair import Pair, is_finite, match
+from adiw.pair import Pair, match
 from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
 from adiw.store import Store
@@ -96,6 +96,7 @@ class ADIW(nn.Module):
         # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
         self.ledger = Ledger(num_train, self._settings(probe))
         self.probe = probe
+        probe.team = self.ledger.team
         # The weights as estimated, without class prior and limits: where there are none, they are those in the loss.
         same = isinstance(self.transform, LossValue) and self.limits == Limits()
         self.estimates = None if same else Store(num_train)
@@ -139,12 +140,20 @@ class ADIW(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        index, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
+        step, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
+        if step.first:
+            self._share_with_team(losses.device)
         with torch.no_grad(), no_autocast(losses.device):
-            train = self._observe(losses, targets, inputs, features, autocast)
+            train = self.ledger.whole(self._observe(losses, targets, inputs, features, autocast))
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
-            weights = self.estimate(index, train, val, is_finite(losses))
-        return self.ledger.weighted_mean(index, weights, losses, outputs)
+            weights = self.ledger.team.own(self.estimate(step.everyone, train, val, step.sound), len(losses))
+        return self.ledger.weighted_mean(step, weights, losses, outputs)
+
+    def _share_with_team(self, device: torch.device) -> None:
+        """Let all processes start from the first one's stores, order of validation samples and random numbers."""
+        team = self.ledger.team
+        team.share(self.buffers())
+        self.randomness.restore(team.share_object(self.randomness.state()), device)
 
     def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
         """z of the training batch: from the training pass itself, or from the paper's separate pass."""
@@ -158,8 +167,8 @@ class ADIW(nn.Module):
     def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
         """Weight estimation alone (lines 1 and 4 to 9 of Algorithm 1): the weights for the loss (n,), also kept.
 
-        A step of its own begins with ``ledger.enter`` and calls this without gradient; ``finite`` (n,) says which
-        losses are finite.
+        A step of its own begins with ``ledger.enter`` and calls this without gradient, with the samples of all
+        processes; ``finite`` (n,) says which losses are finite.
         """
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         warm = self.ledger.warming_up(self.warmup_steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +15,19 @@ from adiw.losses import guard_gradient
 from adiw.pair import is_finite
 from adiw.probe import Probe
 from adiw.store import Store, check_index
+from adiw.team import Team
+from adiw.transforms import Observed
+
+
+@dataclass(frozen=True)
+class Step:
+    """The samples of a step: this process's, and those of all processes, padded with the spare slot."""
+
+    index: Tensor  # (n,)
+    finite: Tensor  # (n,) whose loss is finite
+    everyone: Tensor  # (g,) as ``index``; the same tensor for a process alone
+    sound: Tensor  # (g,) as ``finite``
+    first: bool  # of a team: what must be alike in all processes is to be shared
 
 
 class Ledger(nn.Module):
@@ -23,13 +37,16 @@ class Ledger(nn.Module):
         num_train: size of the training set.
         settings: the method and its settings in words; a state made with others is refused.
 
+    Where several processes train together, each enters its part of the batch and all keep the same books: ``team``
+    gathers the parts.
+
     >>> ledger = Ledger(3, "Uniform()")
     >>> losses = torch.tensor([0.5, float("nan")])
-    >>> index = ledger.enter(torch.tensor([2, 0]), losses)
-    >>> ledger.keep(index, torch.tensor([4.0, 4.0]), losses)
+    >>> step = ledger.enter(torch.tensor([2, 0]), losses)
+    >>> ledger.keep(step, torch.tensor([4.0, 4.0]))
     >>> ledger.weights
     tensor([1., 1., 4.])
-    >>> ledger.weighted_mean(index, torch.tensor([4.0, 4.0]), losses, None)
+    >>> ledger.weighted_mean(step, torch.tensor([4.0, 4.0]), losses, None)
     tensor(1.)
     """
 
@@ -42,7 +59,7 @@ class Ledger(nn.Module):
         super().__init__()
         if num_train < 1:
             raise ValueError(f"num_train must be at least 1, got {num_train}")
-        self.settings = settings
+        self.settings, self.team = settings, Team()
         self.used = Store(num_train)
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
@@ -53,7 +70,7 @@ class Ledger(nn.Module):
         """The last weight of every training sample, (num_train,); one for samples not seen yet."""
         return self.used.values
 
-    def enter(self, index: Tensor, losses: Tensor) -> Tensor:
+    def enter(self, index: Tensor, losses: Tensor) -> Step:
         """Begin a step: it is counted, and the index (n,) comes back checked and on our device."""
         if losses.device != self.seen_steps.device:
             raise ValueError(
@@ -63,29 +80,49 @@ class Ledger(nn.Module):
         index, bad = check_index(index, len(losses), len(self.used))
         if bad is not None:
             self.bad_indices.add_(bad)
+        index, finite = index.to(losses.device, non_blocking=True), is_finite(losses.detach())
+        first = self.team.prepare(len(losses), losses)
+        if first:
+            self.team.share(self.buffers())
+        everyone, sound = self.team.gather(index, len(self.used)), self.team.gather(finite, False)
+        self.nonfinite.index_add_(0, everyone, (~sound).to(self.nonfinite.dtype))
         self.seen_steps.add_(1)
-        self.seen_samples.add_(len(losses))
-        return index.to(losses.device, non_blocking=True)
+        if self.team.size == 1:
+            self.seen_samples.add_(len(losses))
+        else:
+            self.seen_samples.add_((everyone < len(self.used)).sum())
+            self.nonfinite[-1:].zero_()  # what pads the batch is nobody's
+        return Step(index, finite, everyone, sound, first)
 
     def warming_up(self, steps: int | None) -> Tensor:
         """Whether this step is among the first ``steps``, or for None in the first epoch: a boolean on the device."""
         return self.seen_samples <= len(self.used) if steps is None else self.seen_steps <= steps
 
-    def keep(self, index: Tensor, weights: Tensor, losses: Tensor) -> None:
-        """Remember the weights (n,) of the samples whose loss is finite; the others keep theirs."""
-        self.used.write(index, weights, is_finite(losses))
+    def whole(self, observed: Observed) -> Observed:
+        """z and groups of all processes' samples, in the order of ``Step.everyone``."""
+        group = None if observed.group is None else self.team.gather(observed.group, -1)
+        return Observed(self.team.gather(observed.z, float("nan")), group)
 
-    def weighted_mean(self, index: Tensor, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
-        """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient, and are counted."""
-        finite = is_finite(losses.detach())
-        self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
-        guard_gradient(outputs, finite)
-        return torch.where(finite, weights.to(losses.dtype) * losses, 0).mean()
+    def keep(self, step: Step, weights: Tensor) -> None:
+        """Remember the weights (n,) of the samples whose loss is finite; the others keep theirs."""
+        self.used.write(step.everyone, self.team.gather(weights.detach(), 1.0), step.sound)
+
+    def weighted_mean(self, step: Step, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
+        """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient.
+
+        Of several processes each returns its part, scaled so that the mean over the processes (which is what
+        DistributedDataParallel makes of their gradients) is the mean over all samples, however many each has.
+        """
+        guard_gradient(outputs, step.finite)
+        weighted = torch.where(step.finite, weights.to(losses.dtype) * losses, 0)
+        if self.team.size == 1:
+            return weighted.mean()
+        return weighted.sum() * self.team.size / (step.everyone < len(self.used)).sum().clamp_min(1)
 
     def summary(self, probe: Probe | None = None, bound: float | None = None, last: Round | None = None) -> Summary:
         """Health of the weights. Reads them from the device; warns of losses that were not finite."""
         self._raise_bad_indices()
-        counts = {"training": self.nonfinite, "validation": None if probe is None else probe.nonfinite}
+        counts = {"training": self.nonfinite[:-1], "validation": None if probe is None else probe.nonfinite}
         found = {kind: 0 if count is None else int(count.sum()) for kind, count in counts.items()}
         for kind, count in counts.items():
             if count is not None and found[kind]:

@@ -54,6 +54,10 @@ def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = No
     tensor([0.5000, 1.5000])
     """
     counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
+    largest = torch.where(counted, weights, 0).max()
+    weights = weights / torch.where(
+        largest > 0, largest, 1
+    )  # only ratios count: the smallest numbers have no inverse
     n, kept = counted.sum().to(weights.dtype), torch.where(counted, weights, 0)
     if cap == float("inf"):
         total = kept.sum()

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from adiw.losses import per_sample_losses
 from adiw.transforms import Observed, Transform
@@ -24,6 +25,8 @@ class Observer:
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if not callable(criterion):
             raise TypeError("criterion must be callable: criterion(outputs, targets) gives one loss per sample")
+        # Under several processes the plain model is looked at: a wrapped one would talk to the others about it.
+        model = model.module if isinstance(model, DistributedDataParallel) else model
         self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
         transform.attach(model)
 

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from adiw.pair import is_finite
+from adiw.team import Team
 from adiw.transforms import Observed
 
 
@@ -60,6 +61,7 @@ class Probe(nn.Module):
         if batch < 1 or self.refresh < 1:
             raise ValueError(f"val_batch and val_refresh must be at least 1, got {batch} and {refresh}")
         self.dataset, self.workers, self.every = dataset, workers, every
+        self.team = Team()
         self.register_buffer("order", torch.randperm(size, generator=generator))
         self.register_buffer("ahead", torch.arange(self.refresh))  # places in the order that are read next
         self.register_buffer("place", torch.arange(self.refresh))  # places in the window that they go to
@@ -81,18 +83,35 @@ class Probe(nn.Module):
         return None if self.cached is not None else "the trusted samples are read by the host"
 
     def next_batch(self) -> tuple[Tensor, Any]:
-        """(index, batch) of the next ``refresh`` validation samples, on the device."""
+        """(index, batch) of the next ``refresh`` validation samples, on the device.
+
+        Of several processes each has its part of the batch only.
+        """
         index = self.order[self.ahead]
         batch = self._fetch(index)
         self.ahead.add_(self.refresh).remainder_(len(self))
         return index, batch
+
+    def _part(self) -> range:
+        """Which of the next samples this process evaluates: all parts have one size, so the last may be too long."""
+        size = -(-self.refresh // self.team.size)
+        return range(self.team.rank * size, (self.team.rank + 1) * size)
+
+    def _gather(self, observed: Observed) -> Observed:
+        """z and groups of all processes' parts, (refresh, ...)."""
+        if self.team.size == 1:
+            return observed
+        size = len(self._part())
+        z, group = (x if x is None else self.team.gather(x, 0, size)[: self.refresh] for x in observed)
+        assert z is not None
+        return Observed(z, group)
 
     def read(self, observe: Callable[[Any], Observed]) -> Window:
         """Observe the next samples, when it is their turn, and return the window that they complete."""
         if not self._due() and self.z is not None:
             return Window(self.window_index, self.z, self.group)
         index, batch = self.next_batch()
-        z, group = observe(batch)
+        z, group = self._gather(observe(batch))
         finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
         self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
         if self.refresh == self.window and self.every == 1:
@@ -122,6 +141,9 @@ class Probe(nn.Module):
 
     def _fetch(self, index: Tensor) -> Any:
         if self.cached is not None:
+            if self.team.size > 1:
+                part = torch.tensor(self._part(), device=index.device).clamp_max(self.refresh - 1)
+                index = index[part]
             return map_tensors(lambda column: column[index], self.cached)
         if self._stream is None:
             self._stream = self._open_stream(int(self.ahead[0]))
@@ -133,7 +155,7 @@ class Probe(nn.Module):
         def batches() -> Iterator[list[int]]:
             at = position
             while True:
-                yield [order[(at + ahead) % len(order)] for ahead in range(self.refresh)]
+                yield [order[(at + min(ahead, self.refresh - 1)) % len(order)] for ahead in self._part()]
                 at += self.refresh
 
         pin = torch.cuda.is_available() and self.ahead.is_cuda

@@ -75,6 +75,7 @@ class DIW(nn.Module):
         order = Randomness(generator).on_host()
         self.probe = Probe(val_set, val_batch, None, order)
         self.ledger = Ledger(num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})")
+        self.probe.team = self.ledger.team
         follow(self, model)
 
     @property
@@ -89,11 +90,14 @@ class DIW(nn.Module):
             return losses.mean()
         reason = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
         batch = self.observer.training_batch(inputs, targets, reason)
-        index = self.ledger.enter(index, losses)
+        step = self.ledger.enter(index, losses)
+        if step.first:
+            self.ledger.team.share(self.probe.buffers())
         with torch.no_grad():
             train, val = self._observe(batch, outputs)
-            weights = self.estimate(index, train, val, losses.isfinite())
-        mean = self.ledger.weighted_mean(index, weights, losses, outputs)
+            weights = self.estimate(step.everyone, self.ledger.whole(train), val, step.sound)
+            weights = self.ledger.team.own(weights, len(losses))
+        mean = self.ledger.weighted_mean(step, weights, losses, outputs)
         return mean if self.reduction == "mean" else len(losses) * mean
 
     def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:

@@ -56,8 +56,8 @@ class Fixed(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        index = self.ledger.enter(index, losses)
-        return self.ledger.weighted_mean(index, self.ledger.used.read(index), losses, outputs)
+        step = self.ledger.enter(index, losses)
+        return self.ledger.weighted_mean(step, self.ledger.used.read(step.index), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

@@ -69,14 +69,14 @@ class L2R(nn.Module):
         if not self.training:
             return losses.mean()
         batch = observer.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
-        index = self.ledger.enter(index, losses)
+        step = self.ledger.enter(index, losses)
         theta = self.virtual.theta()
         direction = self.virtual.validation_gradient(theta, self.probe, outputs)
         agreement = self.virtual.slopes(theta, batch, outputs, direction)
         agreement = torch.where(losses.isfinite(), agreement, 0)
         weights = rescale_to_mean_one(agreement.clamp_min(0), float("inf"))  # n times the w that sums to one
-        self.ledger.keep(index, weights, losses)
-        return self.ledger.weighted_mean(index, weights, losses, outputs)
+        self.ledger.keep(step, weights)
+        return self.ledger.weighted_mean(step, weights, losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

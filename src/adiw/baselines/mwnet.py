@@ -88,12 +88,12 @@ class MWNet(nn.Module):
         if not self.training:
             return losses.mean()
         batch = observer.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
-        index = self.ledger.enter(index, losses)
+        step = self.ledger.enter(index, losses)
         values = torch.where(losses.isfinite(), losses, 0).detach()
         self._learn(values, batch, outputs)
         weights = self._evaluate(values).detach()
-        self.ledger.keep(index, weights, losses)
-        return self.ledger.weighted_mean(index, weights, losses, outputs)
+        self.ledger.keep(step, weights)
+        return self.ledger.weighted_mean(step, weights, losses, outputs)
 
     def _learn(self, values: Tensor, batch: Any, outputs: Any) -> None:
         """One step of Adam on psi, from the losses ``values`` (n,) and the batch that they belong to."""

@@ -55,10 +55,10 @@ class Random(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        index = self.ledger.enter(index, losses)
+        step = self.ledger.enter(index, losses)
         weights = rectified_gaussian(len(losses), losses, self.randomness.on(losses.device))
-        self.ledger.keep(index, weights, losses)
-        return self.ledger.weighted_mean(index, weights, losses, outputs)
+        self.ledger.keep(step, weights)
+        return self.ledger.weighted_mean(step, weights, losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

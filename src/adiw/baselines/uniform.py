@@ -51,8 +51,8 @@ class Uniform(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        index = self.ledger.enter(index, losses)
-        return self.ledger.weighted_mean(index, torch.ones_like(losses), losses, outputs)
+        step = self.ledger.enter(index, losses)
+        return self.ledger.weighted_mean(step, torch.ones_like(losses), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

@@ -80,7 +80,8 @@ class StagedStep:
                 weights = self._estimate(index, train, val)
         with record_function("weight loss"):  # with the training pass itself, as in the paper's table
             outputs = self._forward(x)
-            loss = self.books.weighted_mean(index, weights, self.reweight.observer.losses(outputs, y), outputs)
+            losses = self.reweight.observer.losses(outputs, y)
+            loss = self.books.weighted_mean(self.books.enter(index, losses), weights, losses, outputs)
         with record_function("backward"):
             loss.backward()
         with record_function("update"):
@@ -105,8 +106,8 @@ class StagedStep:
         index, train = index.to(there), Observed(train.z.to(there), next(groups))
         val = Window(val.index.to(there), val.z.to(there), next(groups))
         finite = train.z.isfinite().all(1)
-        index = self.reweight.ledger.enter(index, train.z[:, 0])
-        return self.reweight.estimate(index, train, val, finite).to(self.device)
+        step = self.reweight.ledger.enter(index, train.z[:, 0])
+        return self.reweight.estimate(step.everyone, train, val, finite).to(self.device)
 
 
 def outside(epochs: Epochs) -> Callable[[], Batch]:

@@ -1,0 +1,94 @@
+"""Training in several processes that talk through gloo, for the tests: each has its part of every global batch."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import os
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Generator, Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import TensorDataset
+
+from adiw import ADIW
+
+NUM_TRAIN, BATCH, NUM_VAL, CLASSES = 96, 24, 37, 4
+
+
+def data() -> tuple[Tensor, Tensor, TensorDataset]:
+    random = Generator().manual_seed(0)
+    x, y = torch.randn(NUM_TRAIN, 6, generator=random).double(), torch.arange(NUM_TRAIN) % CLASSES
+    val = TensorDataset(torch.randn(NUM_VAL, 6, generator=random).double(), torch.arange(NUM_VAL) % CLASSES)
+    return x, y, val
+
+
+def network() -> nn.Module:
+    random = Generator().manual_seed(1)
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, CLASSES)).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=random)
+    return model
+
+
+def train(
+    rank: int, size: int, settings: dict[str, Any], steps: range, state: Any = None, even: bool = False
+) -> dict[str, Any]:
+    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes."""
+    torch.set_num_threads(1)
+    x, y, val = data()
+    plain = network()
+    model = DistributedDataParallel(plain) if size > 1 else plain
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
+    # Seeds differ between the processes: what must be alike comes from the first.
+    given = {"val_batch": 17, "warmup_steps": 2, "generator": Generator().manual_seed(rank), **settings}
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
+    if state is not None:
+        state = copy.deepcopy(state)  # it came through memory that the processes share
+        plain.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        reweight.load_state_dict(state["reweight"])
+    for step in steps:
+        batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[
+            : BATCH - (0 if even else step % 5)
+        ]
+        index = batch.tensor_split(size)[rank]  # parts of unequal size in four steps of five
+        reweight(model(x[index]), y[index], index, inputs=x[index]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return {
+        "weights": reweight.weights.clone(),
+        "parameters": [parameter.detach().clone() for parameter in plain.parameters()],
+        "nonfinite": reweight.ledger.nonfinite.clone(),
+        "state": {
+            "model": plain.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "reweight": reweight.state_dict(),
+        },
+    }
+
+
+def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """``work(rank, size, *arguments)`` in ``size`` processes: what each returned."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(_start, (size, port, folder, work, arguments), nprocs=size)
+        return [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
+
+
+def _start(
+    rank: int, size: int, port: int, folder: str, work: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    dist.init_process_group("gloo", rank=rank, world_size=size, timeout=datetime.timedelta(seconds=60))
+    torch.save(work(rank, size, *arguments), Path(folder) / f"{rank}.pt")
+    dist.destroy_process_group()
