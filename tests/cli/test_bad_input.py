@@ -201,7 +201,7 @@ RUN = ["run", "--method", "uniform", "--epochs", 3, "--out", "r"]
 def test_a_folder_that_holds_a_run(adiw: Command) -> None:
     assert adiw(*RUN).code == 0
     before = {file: file.read_bytes() for file in Path("r").iterdir()}
-    message = refused(adiw(*RUN, "--tensorboard"))
+    message = refused(adiw(*RUN, "--tracker", "tensorboard"))
     assert message == "r already holds a run: add --resume to go on with it, or choose another"
     message = refused(adiw(*RUN, "--resume", "--lr", 0.2))
     assert "(lr was 0.1, is 0.2): resume with the same ones, or choose another folder" in message

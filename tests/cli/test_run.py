@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_tensorboard_files_hold_the_metrics_however_the_run_ends(
     board = pytest.importorskip("torch.utils.tensorboard", reason="needs the extra adiw[tensorboard]")
     closed, close = [], board.SummaryWriter.close
     monkeypatch.setattr(board.SummaryWriter, "close", lambda self: (closed.append(self), close(self)))
-    said = adiw(*RUN, "--out", "r", "--tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
+    said = adiw(*RUN, "--out", "r", "--tracker", "tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
     assert said.code == (3 if ends == "dead" else 0)
     rows = [json.loads(line) for line in Path("r/metrics.jsonl").read_text().splitlines()]
     assert len(closed) == 1  # or the last rows might not reach the disk
@@ -129,10 +130,34 @@ def test_tensorboard_files_hold_the_metrics_however_the_run_ends(
         np.testing.assert_allclose(values, [row[key] for row in rows], rtol=1e-6)
 
 
-def test_without_tensorboard_the_option_says_what_to_install(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    said = adiw(*RUN, "--out", "r", "--tensorboard")
-    assert (said.code, said.err) == (2, 'adiw: --tensorboard needs pip install "adiw[tensorboard]"\n')
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own dependencies
+def test_two_trackers_at_once_and_one_named_twice(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch.utils.tensorboard", reason="needs the extra adiw[tensorboard]")
+    if find_spec("mlflow") is None:
+        pytest.skip("needs the extra adiw[mlflow]")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    twice = ["--tracker", "mlflow", "--tracker", "tensorboard", "--tracker", "mlflow"]
+    assert adiw(*RUN, "--out", "r", *twice).code == 0
+    assert len(events(Path("r/tensorboard"))["accuracy"]) == 2
+    (accuracy,) = Path("r/mlflow").glob("*/*/metrics/accuracy")
+    assert [int(line.split()[2]) for line in accuracy.read_text().splitlines()] == [1, 2]
+    (method,) = Path("r/mlflow").glob("*/*/params/method")
+    assert method.read_text() == "uniform"
+
+
+@pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow")])
+def test_a_tracker_that_is_not_installed_is_named_before_anything_is_done(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = adiw(*RUN, "--out", "r", "--tracker", name)
+    assert (said.code, said.err) == (2, f'adiw: the tracker {name} needs pip install "adiw[{name}]"\n')
+    assert not Path("r").exists()
+
+
+def test_an_unknown_tracker(adiw: Command) -> None:
+    said = adiw(*RUN, "--out", "r", "--tracker", "wandb")
+    assert (said.code, said.err) == (2, "adiw: unknown tracker 'wandb': expected tensorboard or mlflow\n")
     assert not Path("r").exists()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from adiw.classic.bumps import Array, bumps, candidate_widths, chunks, median_distance
@@ -15,13 +16,17 @@ from adiw.classic.bumps import Array, bumps, candidate_widths, chunks, median_di
 Width = float | Literal["cv", "median"]
 
 
-def check_pair(estimator: Any, X_train: ArrayLike, X_test: ArrayLike) -> tuple[Array, Array]:
-    """Both samples as finite float64 matrices with the same columns."""
+def check_pair(
+    estimator: Any, X_train: ArrayLike, y: ArrayLike | None, X_test: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Both samples as finite float64 matrices with the same columns; the second is X_test, or y where it is None."""
+    X_test = y if X_test is None else X_test
+    if X_test is None:
+        raise ValueError(f"{type(estimator).__name__} compares two samples: call fit(X_train, X_test)")
     train: Array = check_array(X_train, dtype=np.float64, input_name="X_train", estimator=estimator)
     test: Array = check_array(X_test, dtype=np.float64, input_name="X_test", estimator=estimator)
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"X_train has {train.shape[1]} columns and X_test {test.shape[1]}: they must agree")
-    estimator.n_features_in_ = train.shape[1]
     return train, test
 
 
@@ -46,7 +51,22 @@ def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any
     return [float(width)]
 
 
-class BumpModel(BaseEstimator):  # type: ignore[misc]
+class RatioEstimator(BaseEstimator):  # type: ignore[misc]
+    """What scikit-learn needs of an estimator of two samples: the second is in the place of y, or metadata X_test."""
+
+    __metadata_request__fit: ClassVar = {"X_train": UNUSED}  # it is X under another name, and no metadata
+    __metadata_request__score: ClassVar = {"X_train": UNUSED}
+
+    def score(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> float:
+        """mean w(x_test) - mean w(x_train)^2 / 2, on samples that the fit did not see; more is better.
+
+        Its expectation is, up to a constant, minus half the mean squared distance of w from the ratio itself.
+        """
+        train, test = check_pair(self, X_train, y, X_test)
+        return float(self.predict(test).mean() - np.square(self.predict(train)).mean() / 2)
+
+
+class BumpModel(RatioEstimator):
     """w(x) = sum_l coef_l psi_l(x), with ``centres_``, ``coef_`` and ``width_`` from a fit."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:

@@ -8,17 +8,16 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from adiw.classic.bumps import Array, chunks
-from adiw.classic.estimator import check_pair, check_points, widths_to_try
+from adiw.classic.estimator import RatioEstimator, check_pair, check_points, widths_to_try
 from adiw.divergences import MMDProblem
 from adiw.kernels import gaussian, squared_distances
 
 
-class KMM(BaseEstimator):  # type: ignore[misc]
+class KMM(RatioEstimator):
     """min_w w'Kw - 2k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack.
 
     More than ``block`` training points are split at random into blocks of nearly equal size that are solved
@@ -59,9 +58,10 @@ class KMM(BaseEstimator):  # type: ignore[misc]
         self.width, self.upper, self.slack, self.tolerance = width, upper, slack, tolerance
         self.block, self.max_steps, self.random_state = block, max_steps, random_state
 
-    def fit(self, X_train: ArrayLike, X_test: ArrayLike) -> KMM:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d)."""
-        train, test = check_pair(self, X_train, X_test)
+    def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> KMM:
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
+        train, test = check_pair(self, X_train, y, X_test)
+        self.n_features_in_ = train.shape[1]
         _check_settings(self.upper, self.slack, self.block, self.width)
         (self.width_,) = widths_to_try(self.width, train, test, self.random_state)
         random = check_random_state(self.random_state)

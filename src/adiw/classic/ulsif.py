@@ -42,9 +42,10 @@ class ULSIF(BumpModel):
     ) -> None:
         self.width, self.penalty, self.centres, self.random_state = width, penalty, centres, random_state
 
-    def fit(self, X_train: ArrayLike, X_test: ArrayLike) -> ULSIF:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d)."""
-        train, test = check_pair(self, X_train, X_test)
+    def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> ULSIF:
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
+        train, test = check_pair(self, X_train, y, X_test)
+        self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
         widths = widths_to_try(self.width, train, test, self.random_state)

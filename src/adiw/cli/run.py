@@ -15,6 +15,7 @@ from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
 from adiw.experiments.run import WORKERS, Engine
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.settings import Settings, SettingsError, resolve
+from adiw.integrations.trackers import Tracker, open_tracker
 
 
 def run(
@@ -67,7 +68,9 @@ def run(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")] = False,
+    tracker: Annotated[
+        list[str] | None, typer.Option(help="Also log to tensorboard or mlflow, in the folder; may be given twice.")
+    ] = None,
 ) -> None:
     """Train one method on one data set under one shift, and write the results into a folder."""
     given = {
@@ -83,14 +86,14 @@ def run(
         engine = Engine(where, workers, capture, compiled, say)
         with (
             progress_bar("epochs", quiet or as_json) as bar,
-            _tensorboard(folder, tensorboard) as write,
+            _tracking(tracker or [], folder, settings) as track,
             StopRequest() as stop,
         ):
             task = bar.add_task(settings.method, total=settings.epochs, note="")
 
             def show(row: dict[str, Any]) -> None:
                 bar.update(task, completed=row["epoch"], note=f"accuracy {row['accuracy']:.2f}")
-                write(row)
+                track(row)
 
             result = run_experiment(settings, folder, data_root, engine, resume, show, stop)
     if as_json:
@@ -124,25 +127,20 @@ def device_named(text: str) -> torch.device:
 
 
 @contextmanager
-def _tensorboard(folder: Path, wanted: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A function that writes a row for TensorBoard. Its file begins with the first row: a refused run leaves none."""
-    if not wanted:
-        yield lambda row: None
-        return
+def _tracking(names: list[str], folder: Path, settings: Settings) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A function that gives a row to each of these trackers; they are closed however the run ends."""
+    trackers = [open_tracker(name, folder, settings.as_dict()) for name in dict.fromkeys(names)]
+    failed = True
     try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError('--tensorboard needs pip install "adiw[tensorboard]"') from error
-    writers: list[Any] = []
-
-    def write(row: dict[str, Any]) -> None:
-        if not writers:
-            writers.append(SummaryWriter(str(folder / "tensorboard")))
-        for key in row.keys() - {"epoch"}:
-            writers[0].add_scalar(key, row[key], row["epoch"])
-
-    try:
-        yield write
+        yield lambda row: log_row(trackers, row)
+        failed = False
     finally:
-        for writer in writers:
-            writer.close()
+        for tracker in trackers:
+            tracker.close(failed)
+
+
+def log_row(trackers: list[Tracker], row: dict[str, Any]) -> None:
+    """An epoch's row of metrics, for each tracker."""
+    values = {name: value for name, value in row.items() if name != "epoch"}
+    for tracker in trackers:
+        tracker.log(row["epoch"], values)

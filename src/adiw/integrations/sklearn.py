@@ -1,0 +1,202 @@
+"""ReweightedClassifier: a network for arrays in scikit-learn's form, weighted by a few trusted samples."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+    from adiw.integrations.skorch_net import Numbered, WeightedNet, whole
+except ImportError as error:
+    raise ImportError(
+        'ReweightedClassifier needs skorch and scikit-learn 1.6 or later: pip install "adiw[sklearn]"'
+    ) from error
+
+from adiw import ADIW
+from adiw.divergences import Divergence
+from adiw.models import MLP
+
+Factory = Callable[[tuple[int, ...], int], nn.Module]
+
+
+class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network whose training samples are weighted by how well they match a few trusted ones.
+
+    Args:
+        module: None for a small network (``adiw.models.MLP``), a class or function called as
+            ``module(input_shape, num_classes)``, or a network, of which a copy is trained. It gives logits (n, C).
+        divergence: a name in ``adiw.DIVERGENCES`` or an instance with its settings.
+        epochs, batch_size, lr, weight_decay: of the training; the first epoch is trained with weights of one.
+        optimizer: a class of ``torch.optim``.
+        mean_one, cap, min_ess: limits on the weights, see ``adiw.Limits``.
+        callbacks: skorch's callbacks, such as a learning-rate scheduler.
+        device: where the network is.
+        random_state: an int makes everything repeatable; torch's own random state is left as it was.
+
+    Attributes:
+        classes_: (C,) the labels, sorted.
+        sample_weight_: (n,) the last weight of every training sample; ones without trusted samples.
+        net_: the fitted skorch net; ``net_.module_`` is the network.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(200, 2)), np.array(["no", "yes"]).repeat(100)
+    >>> X[100:] += 3
+    >>> given = np.where(rng.random(200) < 0.4, "no", y)
+    >>> model = ReweightedClassifier(random_state=0).fit(X, given, X_val=X[::10], y_val=y[::10])
+    >>> model.predict([[0.0, 0.0], [3.0, 3.0]]).tolist(), model.sample_weight_.shape
+    (['no', 'yes'], (200,))
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Factory | None = None,
+        *,
+        divergence: str | Divergence = "kl",
+        epochs: int = 50,
+        batch_size: int = 128,
+        lr: float = 0.003,
+        weight_decay: float = 0.0,
+        optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
+        mean_one: bool = False,
+        cap: float | None = None,
+        min_ess: float = 0.0,
+        callbacks: Sequence[Any] | None = None,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.module, self.divergence = module, divergence
+        self.epochs, self.batch_size, self.lr, self.weight_decay = epochs, batch_size, lr, weight_decay
+        self.optimizer, self.callbacks, self.device, self.random_state = optimizer, callbacks, device, random_state
+        self.mean_one, self.cap, self.min_ess = mean_one, cap, min_ess
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None
+    ) -> ReweightedClassifier:
+        """Train on X (n, ...) and labels y (n,), weighted by the trusted samples X_val (m, ...) and y_val (m,).
+
+        Without trusted samples it is the plain network, every weight one, and a warning says so. None are held out
+        of X: its labels are not trusted, and weights that match them would mean nothing.
+        """
+        rows, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
+        check_classification_targets(labels)
+        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"ReweightedClassifier needs two classes or more, and y has 1 class: {self.classes_[0]!r}"
+            )
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+        trusted = self._trusted(X_val, y_val)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with seeded(seed, self.device):
+            self.net_ = self._net(rows.shape).initialize()
+            reweight = None if trusted is None else self._reweight(trusted, len(rows), seed)
+            self.net_.train_with(Numbered(as_tensor(rows), torch.from_numpy(numbers)), reweight)
+        self.sample_weight_ = np.ones(len(rows), np.float32) if reweight is None else reweight.weights.cpu().numpy()
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
+        """The probability of each class in ``classes_``, (n, C)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False)
+        probabilities: NDArray[np.float32] = self.net_.predict_proba(as_tensor(rows))
+        return probabilities
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The most probable label of each row, (n,)."""
+        best = self.predict_proba(X).argmax(axis=1)  # first, for it says when nothing has been fitted
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def _net(self, shape: tuple[int, ...]) -> WeightedNet:
+        return WeightedNet(
+            build_module(self.module, shape[1:], len(self.classes_)),
+            criterion=nn.CrossEntropyLoss,  # tells skorch that the network gives logits
+            optimizer=self.optimizer,
+            optimizer__weight_decay=self.weight_decay,
+            lr=self.lr,
+            max_epochs=self.epochs,
+            batch_size=self.batch_size,
+            iterator_train__shuffle=True,
+            # The mean weight of a batch is about one: a wrong label that is left over alone would count in full.
+            iterator_train__drop_last=shape[0] > self.batch_size,
+            iterator_train__collate_fn=whole,
+            train_split=None,
+            callbacks=copy.deepcopy(self.callbacks),  # they keep state, and parameters must not change in fit
+            device=self.device,
+            verbose=0,
+        )
+
+    def _reweight(self, trusted: TensorDataset, num_train: int, seed: int) -> ADIW:
+        criterion = nn.CrossEntropyLoss(reduction="none")
+        return ADIW(
+            self.net_.module_,
+            criterion,
+            trusted,
+            num_train,
+            self.divergence,
+            mean_one=self.mean_one,
+            cap=self.cap,
+            min_ess=self.min_ess,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
+    def _trusted(self, X_val: ArrayLike | None, y_val: ArrayLike | None) -> TensorDataset | None:
+        """The trusted samples with their labels as numbers, or None and a warning."""
+        if X_val is None and y_val is None:
+            warnings.warn(
+                "ReweightedClassifier.fit without trusted samples trains with weights of one: "
+                "pass X_val= and y_val=, a few samples whose labels are right",
+                UserWarning,
+                stacklevel=3,
+            )
+            return None
+        if X_val is None or y_val is None:
+            missing = "X_val" if X_val is None else "y_val"
+            raise ValueError(f"trusted samples need both X_val and y_val: {missing} is missing")
+        rows = validate_data(self, X_val, dtype=np.float32, allow_nd=True, reset=False)
+        labels = column_or_1d(y_val)
+        check_consistent_length(rows, labels)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y_val has labels that y does not have: {', '.join(map(repr, unknown.tolist()))}")
+        return TensorDataset(as_tensor(rows), torch.from_numpy(np.searchsorted(self.classes_, labels)))
+
+
+def build_module(module: nn.Module | Factory | None, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """The network to train: made by a factory, or a copy of the one that was given."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    factory = MLP if module is None else module
+    if not callable(factory):
+        raise TypeError(f"module must be a network, or be called as module(input_shape, num_classes), got {module!r}")
+    return factory(input_shape, num_classes)
+
+
+def as_tensor(X: NDArray[np.float32]) -> Tensor:
+    """A tensor of its own: arrays of others may be read-only."""
+    return torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
+
+
+@contextmanager
+def seeded(seed: int, device: str) -> Iterator[None]:
+    """torch's random state from this seed, and afterwards as it was."""
+    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
+    with torch.random.fork_rng(devices=list(gpus)):
+        torch.manual_seed(seed)
+        yield
