@@ -1,0 +1,62 @@
+"""The examples run as they stand, and with 40% wrong labels weights beat no weights by a wide margin."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+MARGIN = 10.0  # points of accuracy; the runs that chose the examples' epochs were 15 to 20 points apart
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """An example, imported with its neighbours as a script would be."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module(request.param)
+
+
+@pytest.mark.parametrize("example", ["plain_loop", "gradient_accumulation"], indirect=True)
+def test_weights_beat_no_weights(example: ModuleType) -> None:
+    assert example.main() > example.main(weighted=False) + MARGIN
+
+
+@pytest.mark.parametrize("example", ["lightning_digits"], indirect=True)
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")  # of Lightning
+@pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
+def test_lightning(example: ModuleType) -> None:
+    assert example.main() > example.main(weighted=False) + MARGIN
+
+
+@pytest.mark.parametrize("example", ["compiled_model"], indirect=True)
+def test_compiled(example: ModuleType) -> None:
+    """The model is traced and differentiated ahead of time as for inductor, whose C++ takes most of a minute."""
+    assert example.main(backend="aot_eager") > example.main(weighted=False, backend="aot_eager") + MARGIN
+
+
+def test_mixed_precision_as_a_script() -> None:
+    """In a process of its own without AMX: virtual machines may announce it and stop at its first instruction."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "mixed_precision.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = re.fullmatch(r"accuracy without weights ([\d.]+)%, with weights ([\d.]+)%\n", done.stdout)
+    assert found, done.stderr
+    assert float(found[2]) > float(found[1]) + MARGIN
+
+
+def test_every_example_is_run_here() -> None:
+    text = Path(__file__).read_text()
+    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"noisy_digits"}
+    assert {name for name in scripts if name not in text} == set()
