@@ -43,9 +43,8 @@ def main(weighted: bool = True, epochs: int = 25) -> float:
     model = Classifier()
     loader = DataLoader(Indexed(train_set), batch_size=128, shuffle=True, drop_last=True)  # changed
     method, criterion = ADIW if weighted else Uniform, nn.CrossEntropyLoss(reduction="none")
-    reweighting = Reweighting(lambda module, num_train: method(module, criterion, trusted, num_train))  # changed
     trainer = pl.Trainer(
-        callbacks=[reweighting],
+        callbacks=[Reweighting(lambda module, num_train: method(module, criterion, trusted, num_train))],  # changed
         max_epochs=epochs,
         accelerator="cpu",
         logger=False,

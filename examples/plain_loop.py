@@ -1,4 +1,4 @@
-"""An ordinary PyTorch loop, with three lines changed: digits, 40% of whose training labels are wrong."""
+"""An ordinary PyTorch loop, on digits, 40% of whose training labels are wrong; the lines that change are marked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-import adiw
+import adiw  # changed
 from adiw.baselines import Uniform
 from adiw.models import MLP
 from noisy_digits import accuracy, noisy_digits
@@ -20,13 +20,13 @@ def main(weighted: bool = True, epochs: int = 25) -> float:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     criterion = nn.CrossEntropyLoss(reduction="none")
 
-    train_set = adiw.Indexed(train_set)  # items become (x, y, index)
+    train_set = adiw.Indexed(train_set)  # changed: items become (x, y, index)
     method = adiw.ADIW if weighted else Uniform
-    reweight = method(model, criterion, trusted, num_train=len(train_set))
+    reweight = method(model, criterion, trusted, num_train=len(train_set))  # changed
 
     for _ in range(epochs):
-        for x, y, index in DataLoader(train_set, batch_size=128, shuffle=True, drop_last=True):
-            loss = reweight(model(x), y, index)  # weighted mean loss, ready for backward
+        for x, y, index in DataLoader(train_set, batch_size=128, shuffle=True, drop_last=True):  # changed
+            loss = reweight(model(x), y, index)  # changed: weighted mean loss, ready for backward
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 FOLDER = Path(__file__).parents[1] / "examples"
-MARGIN = 10.0  # points of accuracy; the runs that chose the examples' epochs were 15 to 20 points apart
+MARGIN = 10.0  # points of accuracy; the runs that chose the examples' epochs were 16 to 22 points apart
 
 
 @pytest.fixture
@@ -33,6 +34,26 @@ def test_weights_beat_no_weights(example: ModuleType) -> None:
 @pytest.mark.filterwarnings("ignore:The 'train_dataloader' does not have many workers")
 def test_lightning(example: ModuleType) -> None:
     assert example.main() > example.main(weighted=False) + MARGIN
+
+
+@pytest.mark.parametrize("example", ["trainer_text", "accelerate_text"], indirect=True)
+def test_hugging_face(example: ModuleType) -> None:
+    assert example.main() > example.main(weighted=False) + MARGIN
+
+
+@pytest.mark.parametrize("example", ["accelerate_text"], indirect=True)
+def test_accelerate_resumes_from_its_own_checkpoint(example: ModuleType, tmp_path: Path) -> None:
+    whole, through = example.train(4)
+    example.train(2, folder=tmp_path)
+    model, reweight = example.train(4, folder=tmp_path, start=2)
+    torch.testing.assert_close(reweight.weights, through.weights, rtol=0, atol=0)
+    torch.testing.assert_close(model.state_dict(), whole.state_dict(), rtol=0, atol=0)
+    assert reweight.weights.std() > 0.1
+
+
+@pytest.mark.parametrize("name", ["plain_loop", "lightning_digits", "trainer_text"])
+def test_at_most_five_lines_change(name: str) -> None:
+    assert 3 < (FOLDER / f"{name}.py").read_text().count("  # changed") <= 5
 
 
 @pytest.mark.parametrize("example", ["compiled_model"], indirect=True)
@@ -58,5 +79,5 @@ def test_mixed_precision_as_a_script() -> None:
 
 def test_every_example_is_run_here() -> None:
     text = Path(__file__).read_text()
-    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"noisy_digits"}
+    scripts = {path.stem for path in FOLDER.glob("*.py")} - {"noisy_digits", "noisy_text"}
     assert {name for name in scripts if name not in text} == set()

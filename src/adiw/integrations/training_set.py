@@ -42,7 +42,7 @@ def check_length(expected: int, found: int, since: str) -> None:
 
 def remark_on_repeats(loader: Any) -> None:
     """Warn when a loader's sampler may draw a sample more than once: it works, but one should know how."""
-    sampler = loader.sampler
+    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)  # where accelerate puts it
     longer = hasattr(sampler, "__len__") and len(sampler) > len(loader.dataset)
     if longer or getattr(sampler, "replacement", False):
         warnings.warn(
