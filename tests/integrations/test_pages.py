@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +24,10 @@ def check(names: dict[str, Any], weights: torch.Tensor) -> None:
 
 
 def test_plain_pytorch() -> None:
-    """In a process of its own without AMX: virtual machines may announce it and stop at its first instruction."""
-    judged = "right = labels == truth\nassert reweight.weights[right].mean() > 2 * reweight.weights[~right].mean()"
-    text = f"import torch\ntorch.manual_seed(0)\n{code('plain-pytorch.md')}\n{judged}\nprint('done')"
-    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
-    done = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=300)
-    assert done.stdout == "done\n", done.stderr
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    exec(compile(code("plain-pytorch.md"), "plain-pytorch.md", "exec"), names)
+    check(names, names["reweight"].weights)
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")  # of Lightning
