@@ -28,6 +28,7 @@ PROMISED = [
 ]
 CLASSIC = ["KMM", "KLIEP", "LSIF", "ULSIF"]
 EXTRAS = ["sklearn", "scipy", "matplotlib", "typer", "rich", "PIL", "pandas", "qpsolvers", "cvxopt", "osqp"]
+EXTRAS += ["lightning", "transformers", "accelerate"]
 
 
 def imported_by(statement: str) -> set[str]:

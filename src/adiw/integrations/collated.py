@@ -1,0 +1,56 @@
+"""Collators of Hugging Face: one that lets the index through, and trusted samples collated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+Collator = Callable[[list[Any]], Any]
+
+
+class KeepIndex:
+    """Takes "index" out of the samples, lets the collator work, and puts it into the batch, (n,) int64.
+
+    >>> KeepIndex(lambda samples: {"x": torch.tensor([s["x"] for s in samples])})([{"x": 1.0, "index": 7}])
+    {'x': tensor([1.]), 'index': tensor([7])}
+    """
+
+    def __init__(self, collator: Collator) -> None:
+        self.collator = collator
+
+    def __call__(self, samples: list[dict[str, Any]]) -> Any:
+        if not isinstance(samples[0], Mapping):
+            raise TypeError(f"training samples must be mappings of columns, got {type(samples[0]).__name__}")
+        index = torch.tensor([sample["index"] for sample in samples])
+        batch = self.collator([{key: sample[key] for key in sample if key != "index"} for sample in samples])
+        batch["index"] = index
+        return batch
+
+
+class Collated(Dataset[dict[str, Tensor]]):
+    """A whole data set through a collator once (padded to one length), and then sample by sample.
+
+    >>> from transformers import default_data_collator
+    >>> Collated([{"x": [1, 2], "label": 0}, {"x": [3, 4], "label": 1}], default_data_collator)[1]
+    {'labels': tensor(1), 'x': tensor([3, 4])}
+    """
+
+    def __init__(self, dataset: Any, collator: Collator) -> None:
+        self.columns = dict(collator([dataset[i] for i in range(len(dataset))]))
+        for name, column in self.columns.items():
+            if not isinstance(column, Tensor) or len(column) != len(dataset):
+                what = f"shape {tuple(column.shape)}" if isinstance(column, Tensor) else type(column).__name__
+                raise TypeError(
+                    f"trusted set: expected {len(dataset)} rows in {name!r} of the collated samples, got {what}: "
+                    "use a data collator that gives one row of a tensor for each sample"
+                )
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {name: column[index] for name, column in self.columns.items()}

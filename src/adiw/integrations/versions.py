@@ -1,0 +1,29 @@
+"""Frameworks that are missing or too old are refused with the command that helps."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+
+def require(package: str, least: str, extra: str) -> None:
+    """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` brings it.
+
+    >>> require("torch", "2.4", "all")
+    >>> require("torch", "99.0", "all")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ImportError: expected torch 99.0 or later, found ...: pip install --upgrade "adiw[all]"
+    """
+    try:
+        found = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise ImportError(f'{package} is not installed: pip install "adiw[{extra}]"') from None
+    if _numbers(found) < _numbers(least):
+        raise ImportError(
+            f'expected {package} {least} or later, found {found}: pip install --upgrade "adiw[{extra}]"'
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor number: what comes after them (patches, release candidates) is not looked at."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
