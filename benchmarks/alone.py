@@ -70,8 +70,8 @@ class Alone:
 
     def __call__(self) -> Tensor:
         with torch.no_grad():
-            index = self.reweight.ledger.enter(self.index, self.losses)
-            weights: Tensor = self.reweight.estimate(index, self.train, self.val, self.finite)
+            step = self.reweight.ledger.enter(self.index, self.losses)
+            weights: Tensor = self.reweight.estimate(step.everyone, self.train, self.val, self.finite)
             return weights
 
     @property
