@@ -1,9 +1,10 @@
 """Weight estimation alone, ADIW's step beside DIW's quadratic program: milliseconds, and the ratio to ADIW-KL.
 
-    python benchmarks/estimation.py [--device cuda] [--batches 256 1024 4096] [--quick] [--patience 20]
+    python benchmarks/estimation.py [--device cuda] [--batches 256 1024 4096] [--quick] [--patience 10]
 
-Training and validation batch have the same size. DIW's solvers on the host are run where they are installed, and left
-out where the cube of the batch size says that they would take longer than ``--patience`` seconds.
+Training and validation batch have the same size. DIW's solvers on the host are run where they are installed. A solver
+is left out where the cube of the batch size says that it would take longer than ``--patience`` seconds, or half of
+that on the device, where it is run more often.
 """
 
 from __future__ import annotations
@@ -27,16 +28,24 @@ HOST = tuple(name for name in SOLVERS if name != "gpu")
 Row = dict[str, Any]
 
 
-def on_device(batch: int, device: torch.device, plan: Plan) -> list[Row]:
+def on_device(batch: int, device: torch.device, plan: Plan, before: list[Row], patience: float) -> list[Row]:
     """All that runs on the device at one batch size, in turns, each engine with its own reference."""
     rows = []
     for engine in engines(device):
         captured = engine == "captured"
-        methods = (*DIVERGENCES, "diw")
+        slow = {r["method"]: r for r in before if "ms" in r and (r["method"], r["engine"]) == ("diw", engine)}
+        late = {name: seconds for name, row in slow.items() if (seconds := expected(row, batch)) > patience}
+        methods = [name for name in (*DIVERGENCES, "diw") if name not in late]
         timers = {name: attempt(lambda: _timer(name, batch, device, captured)) for name in methods}  # noqa: B023
         timed = interleave(timers, plan)
         rows += [_row(name, engine, batch, timed[name], timed[REFERENCE]) for name in methods]
+        rows += [_skipped(name, engine, batch, f"about {seconds:.0f} s expected") for name, seconds in late.items()]
     return rows
+
+
+def expected(before: Row | None, batch: int) -> float:
+    """Seconds that a quadratic program takes, from one of another size: they grow with the cube."""
+    return 0.0 if before is None else before["ms"] / 1000 * (batch / before["batch"]) ** 3
 
 
 def _timer(method: str, batch: int, device: torch.device, captured: bool) -> Timer:
@@ -45,17 +54,15 @@ def _timer(method: str, batch: int, device: torch.device, captured: bool) -> Tim
 
 def on_host(solver: str, batch: int, device: torch.device, before: Row | None, patience: float) -> Row:
     """DIW's program by a solver on the host, once or a few times."""
-    name = f"diw, {solver}"
+    name, seconds = f"diw, {solver}", expected(before, batch)
     try:
         resolve_solver(solver)
     except ImportError:
-        return {"method": name, "engine": "eager", "batch": batch, "skipped": f"{solver} is not installed"}
+        return _skipped(name, "eager", batch, f"{solver} is not installed")
     if patience <= 0:
-        return {"method": name, "engine": "eager", "batch": batch, "skipped": "there was no time left"}
-    expected = 0.0 if before is None else before["ms"] / 1000 * (batch / before["batch"]) ** 3
-    if expected > patience:
-        reason = f"about {expected:.0f} s expected"
-        return {"method": name, "engine": "eager", "batch": batch, "skipped": reason}
+        return _skipped(name, "eager", batch, "there was no time left")
+    if seconds > patience:
+        return _skipped(name, "eager", batch, f"about {seconds:.0f} s expected")
     alone = Alone("diw", batch, batch, device, solver=solver)
 
     def timer(times: int) -> float:
@@ -63,8 +70,12 @@ def on_host(solver: str, batch: int, device: torch.device, before: Row | None, p
         alone()  # it waits for the device: the problem crosses to the host
         return time.perf_counter() - start
 
-    timed = interleave({name: timer}, Plan(rounds=3 if expected < 1 else 1, times=0))[name]
+    timed = interleave({name: timer}, Plan(rounds=3 if seconds < 1 else 1, times=0))[name]
     return _row(name, "eager", batch, timed, Timed())
+
+
+def _skipped(name: str, engine: str, batch: int, reason: str) -> Row:
+    return {"method": name, "engine": engine, "batch": batch, "skipped": reason}
 
 
 def _row(name: str, engine: str, batch: int, timed: Timed, reference: Timed) -> Row:
@@ -88,7 +99,7 @@ def measure(
     """Batch size by batch size; the record is written after each."""
     last: dict[str, Row] = {}
     for batch in batches:
-        out.add(*on_device(batch, device, plan))
+        out.add(*on_device(batch, device, plan, out.rows, patience / 2))
         for solver in HOST:
             left = min(patience, deadline - time.monotonic())
             row = with_ratio(on_host(solver, batch, device, last.get(solver), left), out.rows)

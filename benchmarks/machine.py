@@ -25,6 +25,7 @@ def describe(*packages: str, device: str = "cpu") -> dict[str, Any]:
         "device": torch.cuda.get_device_name() if on_gpu else "CPU",
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
         "machine": platform.machine(),
         "python": platform.python_version(),
         "versions": found | ({"cuda": torch.version.cuda} if on_gpu else {}),

@@ -176,6 +176,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 def plan_of(asked: argparse.Namespace, loader: bool) -> Plan:
     """The plan that was asked for; epochs of a loader are whole ones, and two of them are enough."""
     plan = timing.QUICK if asked.quick else Plan()
+    if asked.device == "cpu":  # where others work too: shorter turns, and more of them
+        plan = Plan(rounds=5, times=25, limit=1.0, least=3) if asked.quick else Plan(11, 99, 3.0, least=3)
     if loader:
         plan = Plan(rounds=2, times=0)
     return replace(plan, rounds=asked.rounds or plan.rounds, times=plan.times and (asked.times or plan.times))

@@ -43,8 +43,9 @@ def made_on(content: Content) -> str:
     """The line under a table: hardware, versions, commit."""
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     commit = f", commit {content['commit']}" if content.get("commit") else ""
-    device = content.get("device", "CPU")
-    return f"{device}, {content['cpus']} CPU cores, Python {content['python']}, {versions}{commit}."
+    device, load = content.get("device", "CPU"), content.get("load")
+    busy = f" When it began, the machine's load was {load}." if load is not None and load > 1 else ""
+    return f"{device}, {content['cpus']} CPU cores, Python {content['python']}, {versions}{commit}.{busy}"
 
 
 def steps(content: Content) -> str:

@@ -22,7 +22,8 @@ class Plan:
 
     rounds: how often each case has its turn.
     times: how often a case is run in all its turns together, at least, ...
-    limit: ... unless that takes longer than this many seconds; then as often as fits, once a turn at least.
+    limit: ... unless that takes longer than this many seconds; then as often as fits, ...
+    least: ... this often in a turn at least.
 
     With ``times`` of zero the timers choose for themselves how often they run in a turn.
     """
@@ -30,6 +31,7 @@ class Plan:
     rounds: int = 5
     times: int = 100
     limit: float = 2.0
+    least: int = 1
 
     def each_turn(self, seconds: float) -> int:
         """Runs in a turn of a case that takes ``seconds`` for each.
@@ -38,7 +40,7 @@ class Plan:
         (20, 4, 1)
         """
         wanted, fits = math.ceil(self.times / self.rounds), int(self.limit / self.rounds / max(seconds, 1e-9))
-        return max(1, min(wanted, fits))
+        return max(self.least, min(wanted, fits))
 
 
 QUICK = Plan(rounds=3, times=100, limit=0.8)

@@ -124,7 +124,7 @@ WORKLOADS: dict[str, Workload] = {
         _IMAGENET,
         Shape("imagefolder", (3, 224, 224), 1000, 3072, 1_281_167),
         generated,
-        together=4,
+        together=3,
         compiled=True,
     ),
     "imagenet-folder": Workload(
@@ -132,7 +132,7 @@ WORKLOADS: dict[str, Workload] = {
         _IMAGENET,
         Shape("imagefolder", (3, 224, 224), 1000, 12_288, 1_281_167, trusted=512),
         folder_of_images,
-        together=4,
+        together=3,
     ),
     "digits": Workload(
         "digits, 64-256-256-10, batch 128",

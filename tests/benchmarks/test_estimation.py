@@ -58,6 +58,13 @@ def test_a_solver_that_would_take_too_long_is_left_out() -> None:
     assert estimation.on_host("cvxopt", 64, CPU, None, patience=-1)["skipped"] == "there was no time left"
 
 
+def test_the_devices_own_solver_is_left_out_too_where_it_would_take_too_long() -> None:
+    before = [{"method": "diw", "engine": "eager", "batch": 8, "ms": 1000.0}]
+    rows = estimation.on_device(16, CPU, ONCE, before, patience=5)
+    assert rows[-1] == {"method": "diw", "engine": "eager", "batch": 16, "skipped": "about 8 s expected"}
+    assert [row["method"] for row in rows[:-1]] == list(DIVERGENCES)
+
+
 def test_a_solver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)

@@ -81,13 +81,24 @@ def test_a_variant_that_is_another_by_its_settings_is_not_measured_again(bench: 
     variants = {"first": Variant("eager", ("adiw-kl",)), "second": Variant("eager", ("adiw-kl",), refresh=0)}
     variants |= {"third": Variant("eager", ("adiw-kl",), refresh=4)}
     first, second, third = rows_of(bench, variants, tmp_path)
-    full = "val_refresh=8" in first["settings"]
+    full = "val_refresh=8, val_every=1" in first["settings"]
     assert ("same_as" in second) == full
     assert "same_as" not in third
     assert "val_refresh=4" in third["settings"]
     if full:
         assert second["same_as"] == "first"
         assert (second["variant"], second["ms"]) == ("second", first["ms"])
+
+
+def test_turns_are_whole_cycles_of_the_probe(bench: steps.Bench, tmp_path: Path) -> None:
+    settings = TINY.settings({**METHODS["adiw-kl"], **Variant("eager", ADIW, refresh=0, every=4).given(8)})
+    case = cases.Case(settings, bench.task, CPU, "eager", 0)
+    made: list[int] = []
+    case.job.loop.step = lambda: made.append(1)
+    case.warm_up()
+    assert len(made) == 16  # each of the four is recorded after three of its kind
+    case(5)
+    assert len(made) == 16 + 4 + 8
 
 
 def test_a_method_that_fails_is_a_row_and_the_rest_goes_on(
