@@ -66,6 +66,11 @@ def test_a_pass_over_the_whole_store_would_be_seen() -> None:
     assert seen.largest == 1000
 
 
+def test_what_is_gathered_is_what_two_processes_would_have() -> None:
+    assert scale.facts()["bytes_gathered"] == {"training": 4 + 8 + 1, "validation": 4}  # as the page says in words
+    assert scale.gathered(100, 100) == 100 * 13 + 100 * 4
+
+
 def test_what_the_page_says_in_words_is_so() -> None:
     _, reweight = scale.build("adiw-kl, limits", 100, 50)
     kinds = {name: (buffer.dtype, buffer.numel()) for name, buffer in reweight.named_buffers()}
