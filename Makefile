@@ -25,9 +25,7 @@ demo: setup
 	$(BIN)/adiw demo
 
 bench: setup
-	$(BIN)/python benchmarks/peers.py
-	$(BIN)/python benchmarks/oracle_error.py
-	$(BIN)/python benchmarks/million.py
+	$(BIN)/python benchmarks/bench.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,7 @@
-"""The classic estimators beside densratio and cvxopt's QP, in one run, on a problem whose true ratio is known.
+"""The classic estimators beside densratio, skada, adapt and cvxopt's QP, in one run, where the true ratio is known.
 
-p_train = N(0, 1), p_test = N(1, 0.5^2), 2000 and 200 points, width 0.5; medians over the seeds.
+p_train = N(0, 1), p_test = N(1, 0.5^2), 2000 and 200 points, width 0.5; medians over the seeds. Packages that are not
+installed are named, and so are those that failed.
 
     python benchmarks/peers.py [--seeds 20] [--out benchmarks/results/peers.json]
 """
@@ -13,26 +14,52 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from cvxopt import matrix, solvers
-from densratio import densratio
 
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
 from adiw.classic.bumps import bumps
 from machine import describe
+from record import first_line
 
 WIDTH, UPPER = 0.5, 50.0
+GAMMA = 1 / (2 * WIDTH**2)  # the same width where a package takes exp(-gamma d^2)
 Weigh = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def densratio_fixed(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    from densratio import densratio
+
     return densratio(test, train, sigma_range=[WIDTH], lambda_range=[0.1], verbose=False).compute_density_ratio(train)
 
 
 def densratio_search(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    from densratio import densratio
+
     return densratio(test, train, verbose=False).compute_density_ratio(train)
+
+
+def adapt_kliep(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    from adapt import instance_based as theirs
+
+    return theirs.KLIEP(kernel="rbf", gamma=GAMMA, verbose=0, random_state=0).fit_weights(train, test)
+
+
+def adapt_ulsif(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    from adapt import instance_based as theirs
+
+    return theirs.ULSIF(kernel="rbf", gamma=GAMMA, lambdas=0.1, verbose=0, random_state=0).fit_weights(train, test)
+
+
+def skada_kliep(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    from skada import KLIEPReweightAdapter
+
+    both = np.concatenate([train, test])
+    domain = np.concatenate([np.ones(len(train)), -2 * np.ones(len(test))])  # sources are positive, targets negative
+    adapter = KLIEPReweightAdapter(gamma=GAMMA, random_state=0).fit(both, sample_domain=domain)
+    return adapter.compute_weights(both, sample_domain=domain)[: len(train)]
 
 
 METHODS: dict[str, Weigh] = {
@@ -43,7 +70,11 @@ METHODS: dict[str, Weigh] = {
     "densratio uLSIF, searched": densratio_search,
     "adiw ULSIF, searched": lambda a, b: ULSIF().fit(a, b).weights_,
     "adiw KLIEP, searched": lambda a, b: KLIEP().fit(a, b).weights_,
+    "skada KLIEP, width 0.5": skada_kliep,
+    "adapt KLIEP, width 0.5": adapt_kliep,
+    "adapt ULSIF, width 0.5": adapt_ulsif,
 }
+PACKAGES = ("densratio", "skada", "adapt")
 
 
 def main() -> None:
@@ -52,32 +83,50 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/peers.json"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = compare(arguments.seeds)
-    kmm = compare_kmm()
-    described = describe("densratio", "cvxopt", "scikit-learn", "scipy")
-    arguments.out.write_text(json.dumps({"estimators": rows, "kmm": kmm, **described}, indent=2) + "\n")
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    rows = compare({n: weigh for n, weigh in METHODS.items() if n.split()[0] not in missing}, arguments.seeds)
+    kmm = compare_kmm() if find_spec("cvxopt") else None
+    described = describe(*PACKAGES, "cvxopt", "scikit-learn", "scipy")
+    content = {"estimators": rows, "kmm": kmm, "not_installed": missing, **described}
+    arguments.out.write_text(json.dumps(content, indent=2) + "\n")
     for row in rows:
-        print(f"{row['name']:28s} {1000 * row['median_seconds']:8.1f} ms   squared error {row['median_error']:.4f}")
+        print(row)
     print(kmm)
+    print(f"not installed: {', '.join(missing) or 'nothing'}")
 
 
-def compare(seeds: int) -> list[dict[str, object]]:
-    """Every method on every seed, one after the other, so that all see the same machine."""
-    seconds: dict[str, list[float]] = {name: [] for name in METHODS}
-    errors: dict[str, list[float]] = {name: [] for name in METHODS}
+def compare(methods: dict[str, Weigh], seeds: int) -> list[dict[str, object]]:
+    """Every method on every seed, one after the other, so that all see the same machine; one that fails drops out."""
+    seconds: dict[str, list[float]] = {name: [] for name in methods}
+    errors: dict[str, list[float]] = {name: [] for name in methods}
+    failed: dict[str, str] = {}
     for seed in range(-1, seeds):  # the first round warms up and is not counted
         train, test, truth = sample(seed + 1)
-        for name, weigh in METHODS.items():
-            start = time.perf_counter()
-            weights = weigh(train, test)
-            elapsed = time.perf_counter() - start
+        for name in [name for name in methods if name not in failed]:
+            try:
+                elapsed, weights = _timed(methods[name], train, test)
+            except Exception as error:
+                failed[name] = first_line(error)
+                continue
             if seed >= 0:
                 seconds[name].append(elapsed)
                 errors[name].append(float(np.mean((weights / weights.mean() - truth / truth.mean()) ** 2)))
     return [
-        {"name": n, "median_seconds": statistics.median(seconds[n]), "median_error": statistics.median(errors[n])}
-        for n in METHODS
+        {"name": name, "error": failed[name]}
+        if name in failed
+        else {
+            "name": name,
+            "median_seconds": statistics.median(seconds[name]),
+            "median_error": statistics.median(errors[name]),
+        }
+        for name in methods
     ]
+
+
+def _timed(weigh: Weigh, train: np.ndarray, test: np.ndarray) -> tuple[float, np.ndarray]:
+    start = time.perf_counter()
+    weights = weigh(train, test)
+    return time.perf_counter() - start, weights
 
 
 def compare_kmm() -> dict[str, float]:
@@ -101,6 +150,8 @@ def compare_kmm() -> dict[str, float]:
 
 def cvxopt_objective(train: np.ndarray, test: np.ndarray) -> float:
     """min w'Kw - 2k'w over 0 <= w <= upper and the band on the mean, by cvxopt: the optimal value."""
+    from cvxopt import matrix, solvers
+
     n = len(train)
     K = bumps(train, train, WIDTH)
     k = bumps(train, test, WIDTH).sum(1) * n / len(test)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from adiw import store
 from adiw.store import Store, check_index, mean_of_duplicates
 
 
@@ -124,3 +125,15 @@ def test_any_integer_type_is_an_index(dtype: torch.dtype) -> None:
     assert bad is None
     high = torch.tensor([250], dtype=torch.uint8)
     assert check_index(high, 1, 1000)[0].tolist() == [250]
+
+
+@pytest.mark.parametrize("size", [200, 3000])
+def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    generator = torch.Generator().manual_seed(size)
+    index = torch.randint(size // 2, (size,), generator=generator)
+    values = torch.rand(size, generator=generator, dtype=torch.float64)
+    found = []
+    for small in (0, size):
+        monkeypatch.setattr(store, "SMALL", small)
+        found.append(mean_of_duplicates(index, values))
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)

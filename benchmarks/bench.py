@@ -1,0 +1,113 @@
+"""All benchmarks by one command, each in a process of its own: one that fails or hangs does not end the rest.
+
+    python benchmarks/bench.py [--quick] [--gpu-only | --cpu-only] [--only NAME ...] [--minutes 6]
+
+Results are in benchmarks/results/*.json as soon as they are measured, and the tables of benchmarks/results/README.md
+and docs/scale.md are drawn from them at the end. ``--minutes`` is for the part on the GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+GRACE = 90.0  # seconds that a process may need beyond its share: imports, set-up, the last group of cases
+
+
+@dataclass(frozen=True)
+class Part:
+    """A script and its arguments. ``share`` of the GPU's minutes; 0 for those without a limit."""
+
+    command: tuple[str, ...]
+    share: float = 0.0
+    quick: float = 0.0  # its share when quick; 0 leaves it out
+
+
+ON_GPU: dict[str, Part] = {
+    "fashion-mnist": Part(("steps.py", "fashion-mnist"), 45, 20),
+    "cifar10": Part(("steps.py", "cifar10"), 105, 30),
+    "imagenet": Part(("steps.py", "imagenet"), 80, 30),
+    "estimation": Part(("estimation.py",), 25, 10),
+    "growth": Part(("growth.py",), 25),
+    "imagenet-folder": Part(("steps.py", "imagenet-folder"), 50),
+}
+ON_CPU: dict[str, Part] = {
+    "scale": Part(("scale.py",)),
+    "digits-cpu": Part(("steps.py", "digits", "--device", "cpu")),
+    "fashion-mnist-cpu": Part(("steps.py", "fashion-mnist", "--device", "cpu")),
+    "estimation-cpu": Part(("estimation.py", "--device", "cpu")),
+    "growth-cpu": Part(("growth.py", "--device", "cpu")),
+    "peers": Part(("peers.py",)),
+    "oracle_error": Part(("oracle_error.py",)),
+    "million": Part(("million.py",)),
+}
+TAKE_QUICK = ("steps.py", "estimation.py", "growth.py")
+
+
+def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] | None) -> dict[str, list[str]]:
+    """Name -> arguments for Python of all that is to be run, the GPU's part first."""
+    chosen: dict[str, list[str]] = {}
+    if gpu:
+        parts = {name: part for name, part in ON_GPU.items() if part.quick or not quick}
+        shares = {name: part.quick if quick else part.share for name, part in parts.items()}
+        start_up = 7 * len(parts)  # imports and the first touch of the device, about as many seconds for each
+        left = max(60 * minutes - start_up, 30)
+        for name, part in parts.items():
+            budget = left * shares[name] / sum(shares.values())
+            chosen[name] = [*part.command, "--device", "cuda", "--budget", f"{budget:.0f}"]
+    if cpu:
+        chosen |= {name: list(part.command) for name, part in ON_CPU.items()}
+    if quick:
+        chosen = {n: [*c, "--quick"] if c[0] in TAKE_QUICK else c for n, c in chosen.items()}
+    unknown = set(only or ()) - chosen.keys()
+    if unknown:
+        raise SystemExit(f"unknown benchmark {', '.join(sorted(unknown))}: expected some of {', '.join(chosen)}")
+    return {name: command for name, command in chosen.items() if not only or name in only}
+
+
+def run(name: str, command: list[str]) -> str:
+    """Run one of them: how it ended, in a line."""
+    limit = float(command[command.index("--budget") + 1]) + GRACE if "--budget" in command else None
+    print(f"== {name}", flush=True)
+    start = time.monotonic()
+    try:
+        code = subprocess.run([sys.executable, str(HERE / command[0]), *command[1:]], timeout=limit).returncode
+        ended = "done" if code == 0 else f"failed with code {code}"
+    except subprocess.TimeoutExpired:
+        ended = "stopped: it took too long"
+    return f"{name}: {ended}, {time.monotonic() - start:.0f} s"
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer columns and rounds: two minutes on the GPU")
+    parser.add_argument("--minutes", type=float, help="for the part on the GPU [6, or 2 when quick]")
+    parser.add_argument("--gpu-only", action="store_true")
+    parser.add_argument("--cpu-only", action="store_true")
+    parser.add_argument("--only", nargs="+", help="names of benchmarks")
+    asked = parser.parse_args(given)
+    gpu = not asked.cpu_only and has_gpu()
+    if asked.gpu_only and not gpu:
+        raise SystemExit("--gpu-only, but PyTorch sees no CUDA device here")
+    minutes = asked.minutes or (2 if asked.quick else 6)
+    todo = commands(minutes, asked.quick, gpu, not asked.gpu_only, asked.only)
+    ended = [run(name, command) for name, command in todo.items()]
+    ended.append(run("draw", ["draw.py"]))
+    print("\n".join(["==", *ended]))
+    if any("failed" in line or "stopped" in line for line in ended):
+        raise SystemExit(1)
+
+
+def has_gpu() -> bool:
+    """Asked in another process: the parent keeps no context on the device, and the parts have its memory whole."""
+    code = "import torch, sys; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+if __name__ == "__main__":
+    main()

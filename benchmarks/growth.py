@@ -1,0 +1,93 @@
+"""How the cost of weight estimation grows with the batch, the validation batch, the classes and the training set.
+
+    python benchmarks/growth.py [--device cuda] [--quick]
+
+One axis at a time, the others fixed; the sizes of an axis take turns. The training set's axis also says how many
+bytes the method keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from alone import Alone, attempt, engines, timer_of
+from machine import describe
+from record import RESULTS, Record
+from timing import Plan, interleave
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What grows, through which sizes, beside what."""
+
+    grows: str  # an argument of Alone
+    sizes: tuple[int, ...]
+    methods: tuple[str, ...] = ("adiw-km", "adiw-kl", "adiw-ls", "adiw-wa")
+    fixed: dict[str, int] = field(default_factory=dict)
+    most_on_cpu: int = 4096
+
+
+AXES: dict[str, Axis] = {
+    "batch": Axis("train", (64, 256, 1024, 4096, 8192), fixed={"val": 256}),
+    "validation batch": Axis("val", (64, 256, 1024, 4096), fixed={"train": 256}),
+    "classes": Axis("classes", (10, 100, 1000), ("adiw-km", "adiw-kl", "adiw-ls"), {"train": 1024, "val": 1024}),
+    "training set": Axis(
+        "store", (10**5, 10**6, 10**7, 10**8), ("adiw-km", "adiw-kl"), {"train": 256, "val": 256}, 10**7
+    ),
+}
+
+
+def measure(title: str, axis: Axis, device: torch.device, plan: Plan, deadline: float = math.inf) -> list[Row]:
+    """The rows of one axis, for the fastest engine of the device. A method of one size is set up at a time."""
+    engine = engines(device)[0]
+    rows = []
+    for method in axis.methods:
+        sizes = [size for size in axis.sizes if device.type == "cuda" or size <= axis.most_on_cpu]
+        kept: dict[int, int] = {}
+
+        def timer(size: int, method: str = method, kept: dict[int, int] = kept) -> Any:
+            alone = Alone(method, device=device, **{**axis.fixed, axis.grows: size})  # type: ignore[arg-type]
+            kept[size] = alone.bytes
+            return timer_of(alone, device, engine == "captured")
+
+        timed = interleave({str(size): attempt(lambda: timer(size)) for size in sizes}, plan, deadline)  # noqa: B023
+        for size in sizes:
+            row = {"axis": title, "method": method, "engine": engine, "size": size, "bytes": kept.get(size)}
+            case = timed[str(size)]
+            found = {"error": case.error} if case.median is None else {"ms": 1000 * case.median}
+            rows.append({**row, **axis.fixed, **found})
+    return rows
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no axis is begun")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args(given)
+    deadline = time.monotonic() + asked.budget
+    device = torch.device(asked.device)
+    plan = Plan(rounds=3, times=30, limit=0.2) if asked.quick else Plan(rounds=5, times=100, limit=0.4)
+    record = Record(asked.out / f"growth-{device.type}.json", **describe(device=device.type))
+    for title, axis in AXES.items():
+        if time.monotonic() > deadline:
+            print(f"{title}: there was no time left")
+            continue
+        record.add(*measure(title, axis, device, plan, deadline))
+        for row in record.rows:
+            if row["axis"] == title:
+                print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

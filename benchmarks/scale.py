@@ -1,0 +1,161 @@
+"""What the weights of very many samples take: bytes kept and bytes moved, counted in the code and not timed.
+
+    python benchmarks/scale.py [--out benchmarks/results]
+
+Buffers are counted at two sizes, and what a step moves to and from them is counted operator by operator. The page
+docs/scale.md is drawn from the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import TensorDataset
+
+import adiw
+from adiw.baselines import Uniform
+from adiw.models import resnet18
+from adiw.probe import Probe
+from adiw.team import Team
+from record import RESULTS
+
+BATCH = 256
+VARIANTS: dict[str, dict[str, Any]] = {
+    "adiw-km": {"divergence": "mmd"},
+    "adiw-kl": {"divergence": "kl"},
+    "adiw-ls": {"divergence": "squared"},
+    "adiw-wa": {"divergence": "wasserstein"},
+    "adiw-kl, limits": {"divergence": "kl", "mean_one": True},
+}
+
+
+def build(variant: str, train: int, val: int, val_batch: int = BATCH) -> Any:
+    """A method for ``train`` training and ``val`` validation samples, and a small model."""
+    model, criterion = nn.Linear(2, 3), nn.CrossEntropyLoss(reduction="none")
+    trusted = TensorDataset(torch.zeros(val, 2), torch.zeros(val, dtype=torch.long))
+    if variant == "uniform":
+        return model, Uniform(model, criterion, trusted, train)
+    return model, adiw.ADIW(model, criterion, trusted, train, val_batch=val_batch, **VARIANTS[variant])
+
+
+def kept(module: nn.Module) -> int:
+    """Bytes of a method's buffers."""
+    return sum(buffer.nbytes for buffer in module.buffers())
+
+
+def bytes_per_training_sample(variant: str) -> int:
+    """How much the buffers grow by one training sample."""
+    less, more = (kept(build(variant, size, 8)[1]) for size in (1000, 2000))
+    return (more - less) // 1000
+
+
+def bytes_per_validation_sample(variant: str) -> int:
+    """The same for one validation sample, its inputs not counted (those stay on the device up to ``cache_bytes``)."""
+    less, more = (kept(build(variant, 8, size, val_batch=8)[1]) for size in (1000, 2000))
+    return (more - less) // 1000
+
+
+class Traffic(TorchDispatchMode):
+    """Bytes that operators bring to buffers or take from them: indices, values written and values read."""
+
+    def __init__(self, buffers: list[Tensor]) -> None:
+        super().__init__()
+        self.stores = {buffer.untyped_storage().data_ptr() for buffer in buffers}
+        self.bytes = 0
+        self.largest = 0  # result of an operator that reads a buffer, in elements
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if any(self._is_store(tensor) for tensor in given):
+            made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+            others = [tensor for tensor in (*given, *made) if not self._is_store(tensor)]
+            self.bytes += sum(tensor.nbytes for tensor in others)
+            self.largest = max([self.largest, *(tensor.numel() for tensor in others)])
+        return out
+
+    def _is_store(self, tensor: Tensor) -> bool:
+        return tensor.untyped_storage().data_ptr() in self.stores
+
+
+def traffic(variant: str, train: int, batch: int = BATCH) -> Traffic:
+    """What one step of a batch moves to and from the buffers that grow with the training set."""
+    model, reweight = build(variant, train, batch)
+    x, y = torch.randn(batch, 2), torch.zeros(batch, dtype=torch.long)
+    index = torch.arange(batch) * (train // batch)
+    outputs = model(x)
+    reweight(outputs, y, index)  # the first step makes what is made once
+    large = [buffer for buffer in reweight.buffers() if buffer.numel() >= train]
+    seen = Traffic(large)
+    with seen:
+        reweight(outputs, y, index)
+    return seen
+
+
+class Rehearsal(Team):
+    """The first of two processes, without the other: what would be gathered is counted, and stands in for both."""
+
+    size, rank, bytes = 2, 0, 0
+
+    def _run(self, operation: Any, *arguments: Any, **options: Any) -> None:
+        if len(arguments) == 2 and isinstance(arguments[1], Tensor):  # (out, own) of a gather
+            out, own = arguments
+            out.copy_(torch.cat([own, own]))
+            self.bytes += out.nbytes
+
+
+def gathered(batch: int, val: int) -> int:
+    """Bytes that each process has gathered in a step, for a global batch and validation samples of these numbers."""
+    model, reweight = build("adiw-kl", 1000, val, val_batch=val)
+    reweight.ledger.team = reweight.probe.team = team = Rehearsal()
+    x, y = torch.randn(batch // 2, 2), torch.zeros(batch // 2, dtype=torch.long)
+    for _ in range(2):  # the first also agrees on sizes
+        team.bytes = 0
+        reweight(model(x), y, torch.arange(batch // 2))
+    return team.bytes
+
+
+def bytes_gathered() -> dict[str, int]:
+    """By one training sample and by one validation sample that is evaluated anew."""
+    base = gathered(100, 100)
+    return {"training": (gathered(200, 100) - base) // 100, "validation": (gathered(100, 200) - base) // 100}
+
+
+def facts() -> dict[str, Any]:
+    """All that docs/scale.md says without having timed it."""
+    names = ["uniform", *VARIANTS]
+    parameters = sum(p.nbytes for p in resnet18((3, 224, 224), 1000).parameters())
+    return {
+        "bytes_per_training_sample": {name: bytes_per_training_sample(name) for name in names},
+        "bytes_per_validation_sample": {name: bytes_per_validation_sample(name) for name in VARIANTS},
+        "batch": BATCH,
+        "bytes_moved_per_step": {name: traffic(name, 100_000).bytes for name in names},
+        "bytes_gathered": bytes_gathered(),
+        "bytes_of_gradient": {"resnet18": parameters},
+        "cache_bytes": _default(Probe, "cache_bytes"),
+    }
+
+
+def _default(what: Any, argument: str) -> int:
+    from inspect import signature
+
+    return int(signature(what).parameters[argument].default)
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    found = facts()
+    (parser.parse_args(given).out / "scale.json").write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

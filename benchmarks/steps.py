@@ -1,0 +1,217 @@
+"""A training step of every method over a uniform one, side by side in one run, for every engine and probe.
+
+    python benchmarks/steps.py fashion-mnist [--device cuda] [--quick] [--budget 60] [--out benchmarks/results]
+
+Work loads: see workloads.py. Training images are generated; those that stay on the device are there before the clock
+starts. A step is the whole of it: gather, forward, weights, backward, update. Epochs of up to a second and a half are
+run whole; longer ones are the steps of the real data set's epoch times the seconds of a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import timing
+from cases import BASE, METHODS, ON_CPU, ON_GPU, QUICK, Case, Variant, collect
+from machine import describe
+from record import RESULTS, Record, first_line
+from timing import Plan, Timed
+from workloads import WORKLOADS, Workload
+
+SKIPPED = "there was no time left"
+SHORT = 1.5  # seconds
+Row = dict[str, Any]
+
+
+@dataclass
+class Bench:
+    """One work load on one device: its task, and the uniform cases that the others are compared with."""
+
+    workload: Workload
+    device: torch.device
+    plan: Plan
+    folder: Path
+    workers: int = 1
+    deadline: float = math.inf
+    bases: dict[str, Case | Row] = field(default_factory=dict)  # by engine; a row where it failed
+    known: dict[tuple[str, str], Row] = field(default_factory=dict)  # by engine and settings in words
+
+    def __post_init__(self) -> None:
+        self.task = self.workload.make(self.workload, self.device, self.folder)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()  # jobs work on streams of their own
+
+    def rows(self, title: str, variant: Variant) -> Iterator[list[Row]]:
+        """The rows of a variant, group by group."""
+        others = [method for method in variant.methods if method != BASE]
+        size = max(1, self.workload.together - 1)
+        for start in range(0, len(others), size):
+            methods = others[start : start + size]
+            if time.monotonic() + variant.costs > self.deadline:
+                yield [_row(title, variant, method, skipped=SKIPPED) for method in methods]
+            else:
+                yield self._group(title, variant, methods, start == 0 and BASE in variant.methods)
+            collect()
+
+    def _group(self, title: str, variant: Variant, methods: list[str], with_base: bool) -> list[Row]:
+        """Uniform and these methods, timed in turns."""
+        base = self._base(variant)
+        cases: dict[str, Case] = {BASE: base} if isinstance(base, Case) else {}
+        rows: dict[str, Row] = {} if isinstance(base, Case) else {BASE: base}
+        for method in methods:
+            case = self._start(title, variant, method)
+            (cases if isinstance(case, Case) else rows)[method] = case  # type: ignore[assignment]
+        timed = timing.interleave(cases, self.plan, self.deadline)
+        for method, case in cases.items():
+            rows[method] = self._measured(title, variant, method, case, timed)
+            self.known.setdefault((variant.engine, case.in_words), rows[method])
+        return [rows[method] | {"variant": title} for method in ([BASE] if with_base else []) + methods]
+
+    def _base(self, variant: Variant) -> Case | Row:
+        if variant.engine not in self.bases:
+            self.bases[variant.engine] = self._start("", Variant(variant.engine, (BASE,)), BASE)
+        return self.bases[variant.engine]
+
+    def _start(self, title: str, variant: Variant, method: str) -> Case | Row:
+        """A case that is ready to be timed, or a row that says why there is none."""
+        given = {**METHODS[method], **variant.given(self.workload.settings({}).val_batch)}
+        try:
+            case = Case(self.workload.settings(given), self.task, self.device, variant.engine, self.workers)
+            twin = self.known.get((variant.engine, case.in_words))
+            if twin is not None and method != BASE:
+                return {**twin, "same_as": twin["variant"]}
+            case.warm_up()
+        except Exception as error:
+            return _row(title, variant, method, error=first_line(error))
+        return case
+
+    def _measured(self, title: str, variant: Variant, method: str, case: Case, timed: dict[str, Timed]) -> Row:
+        mine, base, base_case = timed[method], timed.get(BASE, Timed()), self.bases[variant.engine]
+        if mine.median is None:
+            return _row(title, variant, method, error=mine.error)
+        uniform_peak = base_case.peak if isinstance(base_case, Case) else None
+        return _row(
+            title,
+            variant,
+            method,
+            ms=1000 * mine.median,
+            uniform_ms=None if base.median is None else 1000 * base.median,
+            ratio=mine.over(base),
+            rounds_ms=[1000 * seconds for seconds in mine.seconds],
+            steps_each_round=mine.each_turn or len(case.feed),
+            **self._epoch(case, mine.median),
+            peak_mib=None if case.peak is None else case.peak / 2**20,
+            peak_ratio=case.peak / uniform_peak if case.peak and uniform_peak else None,
+            captured=case.captured,
+            settings=case.in_words,
+            notes=case.told,
+        )
+
+    def _epoch(self, case: Case, step: float) -> Row:
+        """Seconds of an epoch: measured where the whole data set is there and it does not take long."""
+        shape = self.workload.shape
+        steps = shape.epoch // case.settings.batch
+        if shape.count == shape.epoch and steps * step < SHORT:
+            return {"seconds_per_epoch": case.whole_epoch(), "epoch_measured": True}
+        return {"seconds_per_epoch": steps * step, "epoch_measured": False}
+
+
+def _row(title: str, variant: Variant, method: str, **found: Any) -> Row:
+    return {"method": method, "variant": title, "engine": variant.engine, **found}
+
+
+def measure(bench: Bench, variants: dict[str, Variant], record: Record) -> None:
+    """All variants; the record is written after each group."""
+    for title, variant in variants.items():
+        for rows in bench.rows(title, variant):
+            record.add(*rows)
+            for row in rows:
+                print(_line(row), flush=True)
+
+
+def chosen_variants(workload: Workload, device: torch.device, quick: bool) -> dict[str, Variant]:
+    """The columns for a work load."""
+    table = ON_GPU if device.type == "cuda" else ON_CPU
+    if quick and device.type == "cuda":
+        table = {title: table[title] for title in QUICK}
+    if not workload.compiled:
+        table = {title: variant for title, variant in table.items() if variant.engine != "compiled"}
+    return table
+
+
+def _line(row: Row) -> str:
+    name = f"{row['variant']:14s} {row['method']:24s}"
+    if row.get("ms") is None:
+        return f"{name} {row.get('error') or row.get('skipped')}"
+    ratio = "" if row["ratio"] is None else f"x{row['ratio']:.3f}"
+    same = f"(as {row['same_as']})" if row.get("same_as") else ""
+    return f"{name} {row['ms']:9.3f} ms  {ratio} {same} {'; '.join(row['notes'])}"
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--quick", action="store_true", help="fewer columns, rounds and steps")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which nothing new is begun")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--variants", nargs="*", help="only these columns")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--times", type=int, help="steps of a case in all rounds together")
+    parser.add_argument("--images", type=int, help="fewer training images than the work load has")
+    parser.add_argument("--batch", type=int, help="another batch size than the work load's")
+    return parser.parse_args(given)
+
+
+def plan_of(asked: argparse.Namespace, loader: bool) -> Plan:
+    """The plan that was asked for; epochs of a loader are whole ones, and two of them are enough."""
+    plan = timing.QUICK if asked.quick else Plan()
+    if asked.device == "cpu":  # where others work too: shorter turns, and more of them
+        plan = Plan(rounds=5, times=25, limit=1.0, least=3) if asked.quick else Plan(11, 99, 3.0, least=3)
+    if loader:
+        plan = Plan(rounds=2, times=0)
+    return replace(plan, rounds=asked.rounds or plan.rounds, times=plan.times and (asked.times or plan.times))
+
+
+def columns(asked: argparse.Namespace, workload: Workload, loader: bool) -> dict[str, Variant]:
+    """The variants that were asked for; through a loader only the first: it decides the time of the others."""
+    variants = chosen_variants(workload, torch.device(asked.device), asked.quick)
+    if loader:
+        variants = dict(list(variants.items())[:1])
+    unknown = set(asked.variants or ()) - variants.keys()
+    if unknown:
+        raise SystemExit(f"unknown column {', '.join(sorted(unknown))}: expected some of {', '.join(variants)}")
+    return {title: variant for title, variant in variants.items() if not asked.variants or title in asked.variants}
+
+
+def main(given: list[str] | None = None) -> None:
+    asked = arguments(given)
+    deadline = time.monotonic() + asked.budget
+    device, loader = torch.device(asked.device), asked.workload.endswith("folder")
+    workload = WORKLOADS[asked.workload].cut(asked.images, asked.batch)
+    variants = columns(asked, workload, loader)
+    workers = min(16, os.cpu_count() or 1)
+    heading = {
+        "title": workload.title,
+        "images": workload.shape.count,
+        "batch": workload.settings({}).batch,
+        "workers": workers if loader else None,
+    }
+    name = f"steps-{asked.workload}-{device.type}.json"
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(workload, device, plan_of(asked, loader), Path(folder), workers, deadline)
+        measure(bench, variants, Record(asked.out / name, **heading, **describe(device=device.type)))
+
+
+if __name__ == "__main__":
+    main()

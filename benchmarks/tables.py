@@ -1,0 +1,189 @@
+"""Markdown tables from the JSON of the benchmarks: one function for each kind of result, none of them needs torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import linear_regression
+from typing import Any
+
+Row = dict[str, Any]
+Content = dict[str, Any]
+
+
+def grid(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, the first column to the left and the others to the right.
+
+    >>> print(grid(["n", "ms"], [["64", "0.10"]]))
+    | n | ms |
+    | --- | ---: |
+    | 64 | 0.10 |
+    """
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *lines))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Three significant digits, without an exponent.
+
+    >>> number(0.0123456), number(1234.5), number(None)
+    ('0.0123', '1234', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{places}f}"
+
+
+def made_on(content: Content) -> str:
+    """The line under a table: hardware, versions, commit."""
+    versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
+    commit = f", commit {content['commit']}" if content.get("commit") else ""
+    device, load = content.get("device", "CPU"), content.get("load")
+    busy = f" When it began, the machine's load was {load}." if load is not None and load > 1 else ""
+    return f"{device}, {content['cpus']} CPU cores, Python {content['python']}, {versions}{commit}.{busy}"
+
+
+def steps(content: Content) -> str:
+    """Milliseconds of a step and the ratio to uniform by the same engine, a column for each variant."""
+    rows = {(row["method"], row["variant"]): row for row in content["rows"]}
+    methods, variants = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
+    first = variants[0]
+    epochs = [variant for variant in variants if variant in (first, "compiled")]
+    lines = []
+    for method in methods:
+        cells = [_step_cell(rows.get((method, variant))) for variant in variants]
+        peak = rows.get((method, first), {}).get("peak_ratio")
+        cells.append("-" if peak is None else f"x{peak:.3f}")
+        cells += [number(rows.get((method, variant), {}).get("seconds_per_epoch")) for variant in epochs]
+        lines.append([method, *cells])
+    head = ["method", *(f"{variant}, ms" for variant in variants), f"peak memory ({first})"]
+    head += [f"s / epoch ({variant})" for variant in epochs]
+    notes = [_note(row) for row in content["rows"] if row.get("error")]
+    notes += sorted(
+        {f"- {row['method']}, {row['variant']}: {note}" for row in rows.values() for note in row.get("notes", ())}
+    )
+    return "\n".join([grid(head, lines), *(["", *notes] if notes else []), "", made_on(content)])
+
+
+def _step_cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if row.get("ms") is None:
+        return "failed" if row.get("error") else "not run"
+    ratio = "" if row["ratio"] is None or row["method"] == "uniform" else f" (x{row['ratio']:.2f})"
+    return number(row["ms"]) + ratio
+
+
+def _note(row: Row) -> str:
+    return f"- {row['method']}, {row.get('variant', row.get('engine'))}: {row['error']}"
+
+
+def estimation(content: Content) -> str:
+    """Milliseconds of an estimate and the ratio to ADIW-KL's, a column for each batch size and engine."""
+    rows = {(row["method"], row["engine"], row["batch"]): row for row in content["rows"]}
+    engines, batches = (list(dict.fromkeys(key[i] for key in rows)) for i in (1, 2))
+    columns = [(engine, batch) for engine in engines for batch in batches]
+    lines = [
+        [method, *(_estimate_cell(rows.get((method, *column))) for column in columns)]
+        for method in dict.fromkeys(key[0] for key in rows)
+    ]
+    head = ["method", *(f"{engine}, {batch}, ms" for engine, batch in columns)]
+    notes = [f"{_note(row)} (batch {row['batch']})" for row in content["rows"] if row.get("error")]
+    return "\n".join([grid(head, lines), *(["", *notes] if notes else []), "", made_on(content)])
+
+
+def _estimate_cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if row.get("ms") is None:
+        return "failed" if row.get("error") else row["skipped"]
+    return number(row["ms"]) + ("" if row.get("ratio") is None else f" (x{row['ratio']:.3g})")
+
+
+def growth(content: Content) -> str:
+    """Milliseconds by size for each axis, and the exponent of the last three sizes."""
+    parts = []
+    for axis in dict.fromkeys(row["axis"] for row in content["rows"]):
+        rows = [row for row in content["rows"] if row["axis"] == axis]
+        sizes = list(dict.fromkeys(row["size"] for row in rows))
+        fixed = ", ".join(f"{_NAMES[name]} {rows[0][name]}" for name in ("train", "val") if name in rows[0])
+        parts.append(f"By {axis} ({fixed}; {rows[0]['engine']}):\n")
+        parts.append(grid([axis, *(f"{size:,}" for size in sizes), "exponent"], _growth_lines(rows, sizes)) + "\n")
+    return "\n".join([*parts, made_on(content)])
+
+
+_NAMES = {"train": "batch", "val": "validation batch"}
+
+
+def _growth_lines(rows: list[Row], sizes: list[int]) -> Iterable[list[str]]:
+    for method in dict.fromkeys(row["method"] for row in rows):
+        found = {row["size"]: row.get("ms") for row in rows if row["method"] == method}
+        yield [f"{method}, ms", *(number(found[size]) for size in sizes), number(exponent(found), 2)]
+    if rows[0]["axis"] == "training set":
+        kept = {row["size"]: row["bytes"] for row in rows if row["method"] == rows[0]["method"]}
+        mebibytes = {size: value and value / 2**20 for size, value in kept.items()}
+        yield ["MiB kept", *(number(mebibytes[size]) for size in sizes), number(exponent(mebibytes), 2)]
+
+
+def exponent(found: dict[int, float | None], last: int = 3) -> float | None:
+    """The slope of log time over log size through the last sizes; None with fewer than two.
+
+    >>> round(exponent({10: 3.0, 100: 1.0, 1000: 100.0, 10000: 10000.0}), 6)
+    2.0
+    """
+    points = [(math.log(size), math.log(value)) for size, value in sorted(found.items()) if value][-last:]
+    if len(points) < 2:
+        return None
+    return linear_regression(*zip(*points, strict=True)).slope
+
+
+def peers(content: Content) -> str:
+    """The classic estimators beside others."""
+    lines = [
+        [row["name"], f"{1000 * row['median_seconds']:.1f}", f"{row['median_error']:.4f}"]
+        if "error" not in row
+        else [row["name"], "failed", row["error"]]
+        for row in content["estimators"]
+    ]
+    text = [grid(["estimator", "ms", "squared error"], lines)]
+    kmm = content.get("kmm")
+    if kmm:
+        text += ["", f"KMM at n = 2000: {1000 * kmm['adiw_seconds']:.0f} ms, cvxopt {kmm['cvxopt_seconds']:.1f} s."]
+    missing = content.get("not_installed")
+    if missing:
+        text += ["", f"Not installed, so not compared: {', '.join(missing)}."]
+    return "\n".join([*text, "", made_on(content)])
+
+
+def oracle_error(content: Content) -> str:
+    """Squared error over seeds that no choice was made on."""
+    lines = [[row["name"], f"{row['median']:.4f}"] for row in content["rows"]]
+    first, last = content["seeds"]
+    return "\n".join([grid(["estimator", f"median over seeds {first} to {last}"], lines), "", made_on(content)])
+
+
+def million(content: Content) -> str:
+    """Seconds and memory of the classic estimators on very many points."""
+    lines = [[row["estimator"], str(row["seconds"]), str(row["peak_memory_gib"])] for row in content["rows"]]
+    head = [f"{content['points']:,} points", "seconds", "peak GiB"]
+    return "\n".join([grid(head, lines), "", made_on(content)])
+
+
+def load(path: Path) -> Content | None:
+    """A result, or None where there is none yet."""
+    return json.loads(path.read_text()) if path.is_file() else None
+
+
+TABLES: dict[str, Callable[[Content], str]] = {
+    "steps": steps,
+    "estimation": estimation,
+    "growth": growth,
+    "peers": peers,
+    "oracle_error": oracle_error,
+    "million": million,
+}

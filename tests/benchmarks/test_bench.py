@@ -1,0 +1,76 @@
+"""The command that runs all benchmarks: what it runs where, and that one failure does not end the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bench
+import peers
+from record import Record
+
+
+def budgets(commands: dict[str, list[str]]) -> list[float]:
+    return [float(c[c.index("--budget") + 1]) for c in commands.values() if "--budget" in c]
+
+
+@pytest.mark.parametrize(("minutes", "quick"), [(6, False), (2, True)])
+def test_the_gpus_part_fits_into_its_minutes(minutes: float, quick: bool) -> None:
+    chosen = bench.commands(minutes, quick, gpu=True, cpu=False, only=None)
+    assert 45 < sum(budgets(chosen)) < 60 * minutes
+    assert all("cuda" in command for command in chosen.values())
+    assert all(("--quick" in command) == quick for command in chosen.values())
+    assert {"fashion-mnist", "cifar10", "imagenet", "estimation"} <= chosen.keys()
+    assert ("imagenet-folder" in chosen) != quick
+
+
+def test_a_machine_without_a_gpu_runs_the_cpus_part() -> None:
+    chosen = bench.commands(6, False, gpu=False, cpu=True, only=None)
+    assert chosen.keys() == bench.ON_CPU.keys()
+    assert not any("cuda" in command for command in chosen.values())
+    assert {"peers.py", "million.py", "oracle_error.py", "scale.py"} <= {command[0] for command in chosen.values()}
+
+
+def test_every_script_is_there_and_an_unknown_one_is_refused() -> None:
+    for part in (*bench.ON_GPU.values(), *bench.ON_CPU.values()):
+        assert (bench.HERE / part.command[0]).is_file()
+    assert bench.commands(6, False, True, True, ["scale"]) == {"scale": ["scale.py"]}
+    with pytest.raises(SystemExit, match="expected some of fashion-mnist"):
+        bench.commands(6, False, True, True, ["speed"])
+
+
+def test_how_a_part_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "HERE", tmp_path)
+    monkeypatch.setattr(bench, "GRACE", 0.5)
+    (tmp_path / "good.py").write_text("")
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)")
+    (tmp_path / "slow.py").write_text("import time; time.sleep(60)")
+    assert bench.run("good", ["good.py"]).startswith("good: done")
+    assert bench.run("bad", ["bad.py"]).startswith("bad: failed with code 3")
+    assert bench.run("slow", ["slow.py", "--budget", "0"]).startswith("slow: stopped")
+
+
+def test_a_record_is_whole_after_each_row_and_untouched_before(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.json"
+    record = Record(path, title="x")
+    assert not path.exists()
+    for count in (1, 2):
+        record.add({"row": count})
+        assert len(json.loads(path.read_text())["rows"]) == count
+    assert [file.name for file in path.parent.iterdir()] == ["a.json"]
+
+
+def test_peers_that_fail_drop_out_with_a_reason() -> None:
+    def broken(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        raise ImportError("no such package")
+
+    rows = peers.compare({"bad": broken, "ones": lambda train, test: np.ones(len(train))}, seeds=2)
+    assert rows[0] == {"name": "bad", "error": "ImportError: no such package"}
+    assert rows[1]["median_error"] > 0  # type: ignore[operator]
+
+
+def test_every_peer_names_its_package() -> None:
+    assert {name.split()[0] for name in peers.METHODS} == {"adiw", *peers.PACKAGES}
