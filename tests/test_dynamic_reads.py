@@ -42,6 +42,7 @@ DIVERGENCES = [
     KL(update="euclidean"),
     MMD(),
     MMD(width="auto"),
+    MMD(step="local"),
     Squared(),
     Wasserstein(),
     Wasserstein(critic="network", pretrain=1),
@@ -75,6 +76,7 @@ def test_features(monkeypatch: pytest.MonkeyPatch, divergence: Any) -> None:
     "settings",
     [
         {"val_refresh": 2},
+        {"val_every": 2},
         {"exact": True},
         {"mean_one": True},
         {"cap": 2.0},

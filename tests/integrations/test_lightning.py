@@ -257,7 +257,7 @@ def test_several_processes_are_refused() -> None:
     class Many:
         world_size = 2
 
-    with pytest.raises(NotImplementedError, match="2 processes, and weights are not shared between processes yet"):
+    with pytest.raises(NotImplementedError, match="2 processes, which this integration has not been tried with"):
         reweighting().on_train_start(Many(), Module())  # type: ignore[arg-type]
 
 

@@ -39,10 +39,11 @@ def check_model(model: nn.Module) -> None:
 
 
 def check_processes(count: int) -> None:
-    """Refuse several processes: each would weight only the samples that it saw itself."""
+    """Refuse several processes: in this integration nobody has tried them."""
     if count > 1:
         raise NotImplementedError(
-            f"training runs in {count} processes, and weights are not shared between processes yet: use one device"
+            f"training runs in {count} processes, which this integration has not been tried with: use one device, "
+            "or a loop of your own under DistributedDataParallel, where adiw.ADIW gathers the losses of all processes"
         )
 
 
