@@ -106,6 +106,13 @@ class ADIW(nn.Module):
         self._last: Round | None = None
         follow(self, model)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let torch.compile, with these arguments, fuse the estimation: its many small kernels become a few.
+
+        The model and the criterion are the user's to compile.
+        """
+        self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
+
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
@@ -143,6 +150,7 @@ class ADIW(nn.Module):
         step, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
         if step.first:
             self._share_with_team(losses.device)
+        self.randomness.on(losses.device)  # here, since a compiled estimation cannot make generators
         with torch.no_grad(), no_autocast(losses.device):
             train = self.ledger.whole(self._observe(losses, targets, inputs, features, autocast))
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))

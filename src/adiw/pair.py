@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from adiw.groups import group_sum, same_group, spread, taking_part
+
+
+class Once:
+    """A property worked out when it is first asked for. ``functools.cached_property`` holds a lock in Python 3.11,
+    which torch.compile does not trace.
+    """
+
+    def __init__(self, method: Callable[[Any], Tensor]) -> None:
+        self.method, self.__doc__ = method, method.__doc__
+
+    def __get__(self, owner: Any, kind: type) -> Tensor:
+        value = self.method(owner)
+        object.__setattr__(owner, self.method.__name__, value)
+        return value
 
 
 @dataclass(frozen=True)
@@ -28,22 +42,22 @@ class Pair:
     num_groups: int = 1
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of divergences that learn (a critic network)
 
-    @cached_property
+    @Once
     def group_train(self) -> Tensor:
         """(n,) int64: the group of each training sample, -1 for those left out."""
         return _numbered(self.of_train)
 
-    @cached_property
+    @Once
     def group_val(self) -> Tensor:
         """(m,) int64: the group of each validation sample, -1 for those left out."""
         return _numbered(self.of_val)
 
-    @cached_property
+    @Once
     def used_train(self) -> Tensor:
         """(n,) booleans: the training samples that take part."""
         return taking_part(self.of_train)
 
-    @cached_property
+    @Once
     def used_val(self) -> Tensor:
         """(m,) booleans: the validation samples that take part."""
         return taking_part(self.of_val)
@@ -61,17 +75,17 @@ class Pair:
         """Sum of (m,) over the validation samples of each group: (num_groups,)."""
         return group_sum(values, self.of_val, self.num_groups)
 
-    @cached_property
+    @Once
     def num_train(self) -> Tensor:
         """Training samples in each group (num_groups,), at least one so that it can divide."""
         return self._count(self.of_train)
 
-    @cached_property
+    @Once
     def num_val(self) -> Tensor:
         """Validation samples in each group (num_groups,), at least one so that it can divide."""
         return self._count(self.of_val)
 
-    @cached_property
+    @Once
     def share_val(self) -> Tensor:
         """(m,) one over the size of the validation sample's group, zero for those left out."""
         return self.used_val / spread(self.num_val, self.of_val)

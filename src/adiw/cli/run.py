@@ -64,7 +64,9 @@ def run(
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
     capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
-    compiled: Annotated[bool, typer.Option("--compile", help="Let torch.compile translate the network.")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Let torch.compile translate the network and the weight estimation.")
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -48,7 +48,9 @@ def sweep(
     ] = False,
     workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
     capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
-    compiled: Annotated[bool, typer.Option("--compile", help="Let torch.compile translate the network.")] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Let torch.compile translate the network and the weight estimation.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
 ) -> None:
     """Run a table of the paper, or a part of it. The same command goes on after an interruption."""

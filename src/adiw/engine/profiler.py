@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ def profile_window(
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler's library writes a line for every start and stop
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     window = schedule(wait=skip, warmup=stabilise, active=record, repeat=1)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning: Profiler clears events")  # there is one cycle, and it is read
         file = Path(folder) / "trace.json"
         with profile(
             activities=activities, schedule=window, on_trace_ready=lambda done: done.export_chrome_trace(str(file))

@@ -12,6 +12,7 @@ from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
+from adiw.dynamic import ADIW
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.clock import Stopwatch
@@ -81,6 +82,8 @@ class Job:
             lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device),
         )
         self.reweight: Any = method.build(context).to(device)
+        if compiled and isinstance(self.reweight, ADIW):
+            self.reweight.compile(dynamic=False)
         self.feed_set = to_train_on(task.trusted) if method.trains_on == "trusted" else task.train
 
     def _prepare(self, tell: Callable[[str], None] | None) -> None:
