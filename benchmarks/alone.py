@@ -88,9 +88,11 @@ def _observed(count: int, classes: int | None, random: Generator, device: torch.
     return Observed(z.to(device), torch.randint(classes, (count,), generator=random).to(device))
 
 
-def timer_of(alone: Alone, device: torch.device, captured: bool) -> Timer:
-    """A timer of the estimate, warmed up; ``captured`` replays it as a graph, and an obstacle to that is an error."""
-    if not captured:
+def timer_of(alone: Alone, device: torch.device, engine: str) -> Timer:
+    """A timer of the estimate, warmed up; where it is to be replayed as a graph, an obstacle to that is an error."""
+    if engine == "compiled":
+        alone.reweight.compile(dynamic=False)
+    if engine == "eager":
         for _ in range(WARM_UP):
             alone()
         return repeated(alone, device)
@@ -119,7 +121,7 @@ def _refuse(line: str) -> None:
 
 
 def engines(device: torch.device) -> tuple[str, ...]:
-    return ("captured", "eager") if device.type == "cuda" else ("eager",)
+    return ("captured", "compiled", "eager") if device.type == "cuda" else ("eager",)
 
 
 def attempt(make: Callable[[], Timer]) -> Timer:

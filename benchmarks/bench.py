@@ -29,12 +29,12 @@ class Part:
 
 
 ON_GPU: dict[str, Part] = {
-    "fashion-mnist": Part(("steps.py", "fashion-mnist"), 45, 20),
-    "cifar10": Part(("steps.py", "cifar10"), 105, 30),
+    "fashion-mnist": Part(("steps.py", "fashion-mnist"), 60, 20),
+    "cifar10": Part(("steps.py", "cifar10"), 110, 30),
     "imagenet": Part(("steps.py", "imagenet"), 80, 30),
-    "estimation": Part(("estimation.py",), 25, 10),
-    "growth": Part(("growth.py",), 25),
-    "imagenet-folder": Part(("steps.py", "imagenet-folder"), 50),
+    "estimation": Part(("estimation.py",), 40, 10),
+    "growth": Part(("growth.py",), 15),
+    "imagenet-folder": Part(("steps.py", "imagenet-folder"), 35),
 }
 ON_CPU: dict[str, Part] = {
     "scale": Part(("scale.py",)),

@@ -32,11 +32,11 @@ def on_device(batch: int, device: torch.device, plan: Plan, before: list[Row], p
     """All that runs on the device at one batch size, in turns, each engine with its own reference."""
     rows = []
     for engine in engines(device):
-        captured = engine == "captured"
         slow = {r["method"]: r for r in before if "ms" in r and (r["method"], r["engine"]) == ("diw", engine)}
         late = {name: seconds for name, row in slow.items() if (seconds := expected(row, batch)) > patience}
-        methods = [name for name in (*DIVERGENCES, "diw") if name not in late]
-        timers = {name: attempt(lambda: _timer(name, batch, device, captured)) for name in methods}  # noqa: B023
+        others = () if engine == "compiled" else ("diw",)  # its program is a loop
+        methods = [name for name in (*DIVERGENCES, *others) if name not in late]
+        timers = {name: attempt(lambda: _timer(name, batch, device, engine)) for name in methods}  # noqa: B023
         timed = interleave(timers, plan)
         rows += [_row(name, engine, batch, timed[name], timed[REFERENCE]) for name in methods]
         rows += [_skipped(name, engine, batch, f"about {seconds:.0f} s expected") for name, seconds in late.items()]
@@ -48,8 +48,8 @@ def expected(before: Row | None, batch: int) -> float:
     return 0.0 if before is None else before["ms"] / 1000 * (batch / before["batch"]) ** 3
 
 
-def _timer(method: str, batch: int, device: torch.device, captured: bool) -> Timer:
-    return timer_of(Alone(method, batch, batch, device), device, captured)
+def _timer(method: str, batch: int, device: torch.device, engine: str) -> Timer:
+    return timer_of(Alone(method, batch, batch, device), device, engine)
 
 
 def on_host(solver: str, batch: int, device: torch.device, before: Row | None, patience: float) -> Row:

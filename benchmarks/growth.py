@@ -57,7 +57,7 @@ def measure(title: str, axis: Axis, device: torch.device, plan: Plan, deadline: 
         def timer(size: int, method: str = method, kept: dict[int, int] = kept) -> Any:
             alone = Alone(method, device=device, **{**axis.fixed, axis.grows: size})  # type: ignore[arg-type]
             kept[size] = alone.bytes
-            return timer_of(alone, device, engine == "captured")
+            return timer_of(alone, device, engine)
 
         timed = interleave({str(size): attempt(lambda: timer(size)) for size in sizes}, plan, deadline)  # noqa: B023
         for size in sizes:

@@ -42,7 +42,7 @@ def build(variant: str, train: int, val: int, val_batch: int = BATCH) -> Any:
     trusted = TensorDataset(torch.zeros(val, 2), torch.zeros(val, dtype=torch.long))
     if variant == "uniform":
         return model, Uniform(model, criterion, trusted, train)
-    return model, adiw.ADIW(model, criterion, trusted, train, val_batch=val_batch, **VARIANTS[variant])
+    return model, adiw.ADIW(model, criterion, trusted, train, val_batch=val_batch, val_every=1, **VARIANTS[variant])
 
 
 def kept(module: nn.Module) -> int:

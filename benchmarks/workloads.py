@@ -111,6 +111,7 @@ WORKLOADS: dict[str, Workload] = {
         {"dataset": "fashion-mnist"},
         Shape("fashion-mnist", (1, 28, 28), 10, 60_000, 60_000),
         generated,
+        compiled=True,
     ),
     "cifar10": Workload(
         "CIFAR-10's shape, ResNet-18, batch 256, bf16, channels last",

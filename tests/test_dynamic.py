@@ -52,7 +52,9 @@ VAL = torch.linspace(0.05, 1.0, 12)
 def echo(num_train: int = 20, divergence: Any = "kl", **settings: Any) -> tuple[Echo, ADIW]:
     model = Echo()
     settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
-    return model, ADIW(model, echo_loss, TensorDataset(VAL, VAL), num_train, divergence, **settings)
+    return model, ADIW(
+        model, echo_loss, TensorDataset(VAL, VAL), num_train, divergence, **{"val_every": 1, **settings}
+    )
 
 
 def losses(count: int, seed: int = 0) -> Tensor:

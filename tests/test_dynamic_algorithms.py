@@ -36,7 +36,7 @@ def make(x_val: Array, y_val: Array, divergence: Any, **settings: Any) -> ADIW:
     val_set = TensorDataset(torch.tensor(x_val), torch.tensor(y_val))
     generator = Generator().manual_seed(SEED)
     settings = {"val_batch": VAL_BATCH, "warmup_steps": 0, "generator": generator, **settings}
-    return ADIW(Rows(), first_column, val_set, NUM_TRAIN, divergence, **settings).double()
+    return ADIW(Rows(), first_column, val_set, NUM_TRAIN, divergence, **{"val_every": 1, **settings}).double()
 
 
 def val_indices(steps: int, batch: int = VAL_BATCH) -> list[Array]:

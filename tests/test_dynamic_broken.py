@@ -34,7 +34,14 @@ class Echo(nn.Module):
 
 def make(divergence: Any, val: Tensor = VAL, **settings: Any) -> ADIW:
     settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
-    return ADIW(Echo(), lambda outputs, targets: outputs, TensorDataset(val, val), 10, divergence, **settings)
+    return ADIW(
+        Echo(),
+        lambda outputs, targets: outputs,
+        TensorDataset(val, val),
+        10,
+        divergence,
+        **{"val_every": 1, **settings},
+    )
 
 
 def call(reweight: ADIW, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:

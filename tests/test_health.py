@@ -34,7 +34,7 @@ def make(divergence: Any, num_train: int = 8, **settings: Any) -> tuple[nn.Modul
     model = Scale()
     settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
     val_set = TensorDataset(VAL, VAL)
-    return model, ADIW(model, lambda o, t: o, val_set, num_train, divergence, **settings).double()
+    return model, ADIW(model, lambda o, t: o, val_set, num_train, divergence, **{"val_every": 1, **settings}).double()
 
 
 def test_before_the_first_step() -> None:

@@ -153,7 +153,7 @@ def test_settings_and_columns_of_every_work_load(name: str) -> None:
     workload = WORKLOADS[name]
     assert workload.settings({"method": "adiw-kl"}).method == "adiw-kl"
     titles = steps.chosen_variants(workload, torch.device("cuda"), quick=False)
-    assert ("compiled" in titles) == (name in ("cifar10", "imagenet"))
+    assert ("compiled" in titles) == (name in ("fashion-mnist", "cifar10", "imagenet"))
     assert list(steps.chosen_variants(workload, CPU, quick=True)) == list(ON_CPU)
     assert set(steps.chosen_variants(workload, torch.device("cuda"), quick=True)) < set(ON_GPU)
 

@@ -40,7 +40,8 @@ class Job:
         settings, task: of the run.
         device, workers: where it trains, and processes that decode images.
         tell: gets a line of text when steps are not captured as a graph; None asks for eager steps.
-        compiled: let torch.compile translate the network.
+        compiled: let torch.compile translate the weight estimation, and the network unless its hidden layer is
+            observed: a translation made for one network serves another, and that one's hooks are not looked at.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Job:
         settings, task, device = self.settings, self.task, self.device
         torch.manual_seed(settings.seed)
         self.model = build_model(settings, task).to(device)
-        if compiled:
+        if compiled and settings.transform != "features":
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
         method = find(settings.method)

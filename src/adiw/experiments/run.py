@@ -45,7 +45,7 @@ class Engine:
         device: None for a GPU where there is one.
         workers: processes that decode images.
         capture: on a GPU, record the training step as a graph and replay it.
-        compiled: let torch.compile translate the network.
+        compiled: let torch.compile translate the network and the weight estimation, see ``Job``.
         tell: gets a line of text, such as why steps are not captured.
     """
 

@@ -77,7 +77,7 @@ class Settings:
     exact: bool = False
     val_batch: int = 256
     val_refresh: int | None = None
-    val_every: int = 1
+    val_every: int = 4
     mean_one: bool = False
     cap: float | None = None
     min_ess: float = 0.0
