@@ -11,8 +11,9 @@ setup: .venv/ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
+# A process for each core and a thread for each process: most tests are too small to share.
 test: setup
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 lint: setup
 	$(BIN)/ruff check .
