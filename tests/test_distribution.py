@@ -68,7 +68,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_source_archive_holds_what_the_wheel_is_built_from(sdist: Path) -> None:
-    names = {name.removeprefix(f"{NAME}/") for name in tarfile.open(sdist).getnames()}
+    with tarfile.open(sdist) as archive:
+        names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
     beside = {"LICENSE", "README.md", "pyproject.toml", "PKG-INFO", "CHANGELOG.md", "CITATION.cff", ".gitignore"}
     assert names == {f"src/{name}" for name in tracked("adiw")} | beside
 

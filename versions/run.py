@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
     parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
     parser.add_argument("parts", nargs="*", help="parts of the tests (all but benchmarks and gpu)")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()  # parts may come after an option
     pins = ROOT / "versions" / f"{given.name}.txt"
     interpreter = prepare(given.python, given.environment or ROOT / f".venv-{given.name}", pins)
     names = [line.partition("==")[0] for line in pins.read_text().splitlines() if "==" in line]
