@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"benchmarks", "gpu"}  # what needs other packages or a device
 TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
+BAD = {"failure", "error"}  # in a JUnit report
 PACKAGES = "import json, sys, platform; from importlib import metadata as m; " + (
     "print(json.dumps({'python': platform.python_version(), **{n: m.version(n) for n in sys.argv[1:]}}))"
 )
@@ -60,9 +61,6 @@ def count(report: Path) -> dict[str, Any]:
     return {"passed": len(cases) - len(failed) - skipped, "failed": failed, "skipped": skipped}
 
 
-BAD = {"failure", "error"}
-
-
 def commit() -> str:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
@@ -83,8 +81,9 @@ def main() -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     record = json.loads(target.read_text()) if target.exists() else {"parts": {}}
     record = {"versions": json.loads(shown), "parts": record["parts"]}
+    made_at = commit()  # before the record changes
     for part in given.parts or parts():
-        record["parts"][part] = {**run_part(interpreter, part), "commit": commit()}
+        record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")
 
 
