@@ -2,7 +2,7 @@
 
 Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
 results/versions/NAME.json: versions, commit, and for each part how many tests passed, failed and were skipped. Parts
-that are not run keep the record that they have, with the commit that it was made at.
+that are not run keep the record that they have of the same versions, with the commit that it was made at.
 """
 
 from __future__ import annotations
@@ -79,8 +79,10 @@ def main() -> None:
     shown = subprocess.run([interpreter, "-c", PACKAGES, *names], capture_output=True, text=True, check=True).stdout
     target = ROOT / "results" / "versions" / f"{given.name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    record = json.loads(target.read_text()) if target.exists() else {"parts": {}}
-    record = {"versions": json.loads(shown), "parts": record["parts"]}
+    old = json.loads(target.read_text()) if target.exists() else {}
+    record = {"versions": json.loads(shown), "parts": {}}
+    if old.get("versions") == record["versions"]:
+        record["parts"] = old["parts"]
     made_at = commit()  # before the record changes
     for part in given.parts or parts():
         record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
