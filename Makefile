@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench clean
+.PHONY: setup test check lint demo bench dist versions clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -27,6 +27,16 @@ demo: setup
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+# The lowest and the newest versions, in environments of their own: long, and several GB.
+OLDEST ?= python3.11
+NEWEST ?= python3.13
+versions:
+	$(PYTHON) versions/run.py lowest --python $(OLDEST)
+	$(PYTHON) versions/run.py newest --python $(NEWEST)
+
+dist: setup
+	$(BIN)/python -m hatchling build
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -62,7 +62,7 @@ def double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameter
 def _load_forward_mode() -> None:
     """PyTorch loads the rules for some operators at first use, with a deprecation warning about itself."""
     with warnings.catch_warnings(), forward_ad.dual_level():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.filterwarnings("ignore", r"`torch\.jit")  # a DeprecationWarning, from 2.15 a FutureWarning
         forward_ad.make_dual(torch.zeros(()), torch.zeros(()))
 
 

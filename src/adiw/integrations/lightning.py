@@ -14,7 +14,7 @@ from adiw.integrations.method import Method, check_model, check_processes, healt
 from adiw.integrations.training_set import check_length, count_samples, numbered_part, remark_on_repeats
 from adiw.integrations.versions import require
 
-require("lightning", "2.6", "lightning")
+require("lightning", "2.4", "lightning")
 
 from lightning.pytorch import Callback, LightningModule, Trainer  # noqa: E402 (the version is checked first)
 

@@ -1,0 +1,56 @@
+"""A folder in which only some packages are installed, made of links into this environment: nothing is downloaded."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+
+
+def closure(requirements: list[str]) -> dict[str, metadata.Distribution]:
+    """What ``pip install`` of these would bring, from the installed packages' metadata: normalised name -> package.
+
+    Raises PackageNotFoundError where this environment lacks one of them.
+    """
+    found: dict[str, metadata.Distribution] = {}
+    seen: set[tuple[str, str]] = set()
+    todo = [(Requirement(text), "") for text in requirements]
+    while todo:
+        requirement, asked_for = todo.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": asked_for}):
+            continue
+        name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        for extra in ("", *requirement.extras):
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                found[name] = metadata.distribution(name)
+                todo += [(Requirement(text), extra) for text in found[name].requires or []]
+    return found
+
+
+def install(folder: Path, requirements: list[str]) -> Path:
+    """Link this project's package and the requirements' closure into ``folder``."""
+    folder.mkdir()
+    (folder / "adiw").symlink_to(ROOT / "src" / "adiw")
+    for package in closure(requirements).values():
+        for top in {file.parts[0] for file in package.files or [] if file.parts[0] != ".."}:
+            link = folder / top
+            if top != "__pycache__" and not link.exists():
+                link.symlink_to(Path(str(package.locate_file(top))))
+    return folder
+
+
+def run(folder: Path, statement: str) -> subprocess.CompletedProcess[str]:
+    """Python that sees its standard library and ``folder``, and nothing else that is installed."""
+    environment = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-S", "-c", statement]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)

@@ -1,0 +1,73 @@
+"""The versions that are declared are those that were run, and the code asks for the same."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from tests.alone import EXTRAS, PROJECT, ROOT
+
+TOOLS = {"all", "dev", "docs"}  # collections, and what only this repository needs
+DECLARED = [
+    Requirement(text)
+    for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.keys() - TOOLS for text in EXTRAS[extra])]
+]
+# Their floors are the versions that the integration was written with: an older one failed, and none between was run.
+NOT_LOWEST = {"transformers", "accelerate"}
+
+
+def pins(name: str) -> dict[str, Version]:
+    lines = (ROOT / "versions" / f"{name}.txt").read_text().splitlines()
+    return {line.partition("==")[0]: Version(line.partition("==")[2]) for line in lines if "==" in line}
+
+
+def floor(requirement: Requirement) -> Version:
+    (specifier,) = requirement.specifier
+    assert specifier.operator == ">=", requirement
+    return Version(specifier.version)
+
+
+def test_the_lowest_versions_are_the_floors() -> None:
+    lowest = pins("lowest")
+    assert {requirement.name for requirement in DECLARED} - NOT_LOWEST == set(lowest)
+    for requirement in DECLARED:
+        if requirement.name not in NOT_LOWEST:
+            found, declared = lowest[requirement.name], floor(requirement)
+            assert found.release[:2] == (*declared.release, 0)[:2], requirement  # 10.0.0 for 10, 1.11.1 for 1.11
+            assert found in requirement.specifier, requirement
+
+
+def test_the_newest_versions_are_in_the_range() -> None:
+    newest = pins("newest")
+    assert {requirement.name for requirement in DECLARED} == set(newest)
+    assert all(newest[requirement.name] in requirement.specifier for requirement in DECLARED)
+
+
+@pytest.mark.parametrize("module", ["lightning", "huggingface"])
+def test_the_integrations_ask_for_the_floors(module: str) -> None:
+    text = (ROOT / "src" / "adiw" / "integrations" / f"{module}.py").read_text()
+    asked = re.findall(r'^require\("([\w-]+)", "([\d.]+)", "(\w+)"\)', text, re.MULTILINE)
+    assert asked
+    for package, least, extra in asked:
+        assert f"{package}>={least}" in EXTRAS[extra]
+
+
+@pytest.mark.parametrize("name", ["lowest", "newest"])
+def test_the_records_are_of_these_versions(name: str) -> None:
+    record = json.loads((ROOT / "results" / "versions" / f"{name}.json").read_text())
+    for package in ("torch", "numpy"):  # what each part of the tests runs with
+        assert Version(record["versions"][package]) == pins(name)[package]
+    assert record["versions"]["python"] in SpecifierSet(PROJECT["requires-python"])
+    assert sum(part["passed"] for part in record["parts"].values()) > 100
+
+
+def test_the_classifiers_name_pythons_that_ran() -> None:
+    records = (ROOT / "results" / "versions").glob("*.json")
+    ran = {".".join(json.loads(file.read_text())["versions"]["python"].split(".")[:2]) for file in records}
+    named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}
+    assert named == ran

@@ -1,0 +1,93 @@
+"""Run the tests with other versions: ``python versions/run.py lowest --python python3.11 [tests/baselines ...]``.
+
+Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
+results/versions/NAME.json: versions, commit, and for each part how many tests passed, failed and were skipped. Parts
+that are not run keep the record that they have of the same versions, with the commit that it was made at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).parents[1]
+LEFT_OUT = {"benchmarks", "gpu"}  # what needs other packages or a device
+TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
+BAD = {"failure", "error"}  # in a JUnit report
+PACKAGES = "import json, sys, platform; from importlib import metadata as m; " + (
+    "print(json.dumps({'python': platform.python_version(), **{n: m.version(n) for n in sys.argv[1:]}}))"
+)
+
+
+def parts() -> list[str]:
+    """The folders of the tests, and the files directly below as one part."""
+    folders = (path for path in (ROOT / "tests").iterdir() if path.is_dir() and list(path.glob("test_*.py")))
+    return ["tests/*.py", *sorted(f"tests/{path.name}" for path in folders if path.name not in LEFT_OUT)]
+
+
+def prepare(python: str, folder: Path, pins: Path) -> str:
+    """The interpreter of an environment with these versions; one that is there is used as it is."""
+    interpreter = str(folder / "bin" / "python")
+    if not folder.exists():
+        subprocess.run([python, "-m", "venv", str(folder)], check=True)
+        command = [interpreter, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "-r", str(pins), *TOOLS]
+        subprocess.run(command, check=True)
+    return interpreter
+
+
+def run_part(interpreter: str, part: str) -> dict[str, Any]:
+    """Counts of one part, and the names of the tests that failed. Others' warnings are no errors here."""
+    paths = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(part))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "report.xml"
+        command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *paths]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+        subprocess.run(command, cwd=ROOT, env=environment)
+        return count(file)
+
+
+def count(report: Path) -> dict[str, Any]:
+    """A JUnit report in figures."""
+    cases = list(ElementTree.parse(report).iter("testcase"))
+    failed = [f"{c.get('classname')}::{c.get('name')}" for c in cases if not {e.tag for e in c}.isdisjoint(BAD)]
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    return {"passed": len(cases) - len(failed) - skipped, "failed": failed, "skipped": skipped}
+
+
+def commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", help="lowest or newest: a file of versions in versions/")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
+    parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
+    parser.add_argument("parts", nargs="*", help="parts of the tests (all but benchmarks and gpu)")
+    given = parser.parse_intermixed_args()  # parts may come after an option
+    pins = ROOT / "versions" / f"{given.name}.txt"
+    interpreter = prepare(given.python, given.environment or ROOT / f".venv-{given.name}", pins)
+    names = [line.partition("==")[0] for line in pins.read_text().splitlines() if "==" in line]
+    shown = subprocess.run([interpreter, "-c", PACKAGES, *names], capture_output=True, text=True, check=True).stdout
+    target = ROOT / "results" / "versions" / f"{given.name}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    old = json.loads(target.read_text()) if target.exists() else {}
+    record = {"versions": json.loads(shown), "parts": {}}
+    if old.get("versions") == record["versions"]:
+        record["parts"] = old["parts"]
+    made_at = commit()  # before the record changes
+    for part in given.parts or parts():
+        record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
+        target.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
