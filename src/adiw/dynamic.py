@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.divergences import Divergence, resolve
+from adiw.divergences import Divergence, learns, resolve
 from adiw.estimation import Round, run_round, start_memory
 from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
@@ -109,8 +109,12 @@ class ADIW(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let torch.compile, with these arguments, fuse the estimation: its many small kernels become a few.
 
-        The model and the criterion are the user's to compile.
+        The model and the criterion are the user's to compile. A divergence that learns stays as it is: it draws from
+        a generator, which torch.compile does not take.
         """
+        dim = 1 if isinstance(self.transform, LossValue) else 2  # or more: a critic may be exact for scalars
+        if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
+            return
         self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
 
     @property

@@ -68,7 +68,13 @@ class Run:
             nn.init.normal_(parameter, std=0.5, generator=generator)
         self.model.to(device)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
-        settings = {"val_batch": VAL_BATCH, "val_every": 1, "warmup_steps": 1, "generator": Generator().manual_seed(0), **settings}
+        settings = {
+            "val_batch": VAL_BATCH,
+            "val_every": 1,
+            "warmup_steps": 1,
+            "generator": Generator().manual_seed(0),
+            **settings,
+        }
         criterion = nn.CrossEntropyLoss(reduction="none")
         self.reweight = ADIW(self.model, criterion, val, NUM_TRAIN, **settings)
 

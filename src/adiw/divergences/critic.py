@@ -6,8 +6,7 @@ tensor operations without host synchronisation. Each group (class) has an output
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import torch
 from torch import Generator, Tensor
@@ -15,15 +14,8 @@ from torch import Generator, Tensor
 from adiw.pair import Pair
 
 HIDDEN = 64
-F = TypeVar("F", bound=Callable[..., object])
 
 
-def _untraced(function: F) -> F:
-    """Left as it is by torch.compile, which does not take generators."""
-    return torch.compiler.disable(function)  # type: ignore[no-any-return]
-
-
-@_untraced
 def start(dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
     """A fresh critic: uniform in +-1 / sqrt(fan in), as PyTorch's linear layers start."""
     pieces = []
@@ -97,7 +89,6 @@ def interpolate(pair: Pair, weights: Tensor, generator: Generator) -> Tensor:
     return part * pair.z_val[joined] + (1 - part) * pair.z_train[drawn]
 
 
-@_untraced
 def update(
     pair: Pair,
     unit: float | Tensor,
