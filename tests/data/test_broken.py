@@ -55,7 +55,7 @@ BAD = {"bomb.png", "claims.png", "cut.jpg", "empty.png", "script.jpg"}
 
 
 def test_skipped_images_are_named_and_the_others_stay(folder: Path) -> None:
-    with pytest.warns(UserWarning) as record:
+    with pytest.warns(UserWarning, match="images were left out") as record:
         data = load("imagefolder", path=folder, size=8, broken="skip")
     assert [p.name for p in data.train.paths if p.name in BAD] == []  # type: ignore[union-attr]
     assert data.train.y.tolist() == [0, 0, 1, 1]

@@ -99,7 +99,8 @@ class Wasserstein:
 
 def _grounded(pair: Pair, unit: float | Tensor) -> Pair:
     """Samples that are left out moved to zero, and none further away than a network can add up."""
-    far = torch.finfo(pair.z_train.dtype).max * torch.finfo(pair.z_train.dtype).eps * unit
+    info = torch.finfo(pair.z_train.dtype)
+    far = pair.z_train.new_full((), info.max * info.eps) * unit
     z_train = torch.where(pair.used_train[:, None], pair.z_train, 0).clamp(-far, far)
     return replace(pair, z_train=z_train, z_val=torch.where(pair.used_val[:, None], pair.z_val, 0).clamp(-far, far))
 
