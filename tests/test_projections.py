@@ -245,7 +245,7 @@ def test_clamp_rescale_by_group() -> None:
 
 def test_clamp_rescale_of_nothing_is_nothing() -> None:
     assert torch.equal(clamp_rescale(torch.tensor([-1.0, 0.0]), torch.ones(2)), torch.zeros(2))
-    assert torch.equal(clamp_rescale(torch.tensor([1.0, 2.0]), torch.zeros(2)), torch.tensor([1.0, 2.0]))
+    assert torch.equal(clamp_rescale(torch.tensor([1.0, 2.0]), torch.zeros(2)), torch.tensor([0.5, 1.0]))
 
 
 def test_clamp_rescale_of_a_denormal_mass_is_finite() -> None:
@@ -283,3 +283,30 @@ def test_all_pairs_and_sorting_find_the_same_point(
         monkeypatch.setattr(projections, "SMALL", 0)
         used, tolerance = group >= 0, 1e-9 * max(1, scale * 1e-3)
         assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", ["ones", "zeros", "tiny"])
+def test_all_pairs_and_sorting_find_the_same_simplex_point(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    group = torch.tensor([0, 2, -1, 0, 1, 0, 2, 0, 1, 2, 0, 2])  # group 3 is empty
+    for seed in range(6):
+        v, a = numbers(seed, 12, scale=3.0), coefficients(seed, 12, kind)
+        monkeypatch.setattr(projections, "SMALL", 1024)
+        pairs = weighted_simplex(v, a, 1.0, group, 4)
+        monkeypatch.setattr(projections, "SMALL", 0)
+        assert_close(pairs[group >= 0], weighted_simplex(v, a, 1.0, group, 4)[group >= 0], rtol=1e-8, atol=1e-8)
+
+
+def test_simplex_of_entries_of_very_different_size() -> None:
+    """A large entry with a small coefficient: its ratio v / a must not take the digits of the others."""
+    a, v = torch.tensor([1.0, 1.0, 1e-9]), torch.tensor([0.3, 2.0, 2.8e5])
+    found = weighted_simplex(v, a)
+    assert float(a @ found) == pytest.approx(1, rel=1e-6)
+    assert found.tolist() == pytest.approx([0.0, 1 - 2.8e-4, 2.8e5], rel=1e-5)
+
+
+@pytest.mark.parametrize("groups", [None, torch.tensor([1, 0, 1, 0])])
+@pytest.mark.parametrize("size", [1e-30, 1e20, 1e38])
+def test_clamp_rescale_follows_the_direction_alone(groups: Tensor | None, size: float) -> None:
+    v, a = torch.tensor([1.0, 2.0, -1.0, 0.5]), torch.tensor([1e-20, 1e-25, 0.3, 1e-3])
+    number = 1 if groups is None else 2
+    assert_close(clamp_rescale(v * size, a, groups, number), clamp_rescale(v, a, groups, number))

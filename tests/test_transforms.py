@@ -94,6 +94,12 @@ def test_attaching_to_a_second_model_lets_go_of_the_first() -> None:
     assert features.take() is not None
 
 
+@pytest.mark.parametrize("size", [1e-40, 1e-30, 1e30, 3e37])
+def test_features_of_any_size_have_length_one(size: float) -> None:
+    z = Features().observe(torch.zeros(2), None, size * torch.tensor([[3.0, 4.0], [0.0, -1.0]])).z
+    torch.testing.assert_close(z, torch.tensor([[0.6, 0.8], [0.0, -1.0]]))
+
+
 def test_a_row_of_zeros_stays_zero_and_a_broken_row_stays_broken() -> None:
     passed = torch.tensor([[0.0, 0.0], [3.0, 4.0], [float("nan"), 1.0], [float("inf"), 1.0]])
     z, _ = Features().observe(torch.zeros(4), None, passed)

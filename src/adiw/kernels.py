@@ -19,7 +19,8 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
 
     Scalars are subtracted directly (exact); vectors go through one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)',
-    centred first because the product loses the digits that a common offset takes up.
+    centred first because the product loses the digits that a common offset takes up. The centre is a median: a mean
+    would follow one wild sample, and then all others would lose their digits.
 
     >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
     tensor([[1.],
@@ -27,7 +28,7 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.shape[1] == 1:
         return (a - b.T).square()
-    centre = b.mean(0)
+    centre = b.sort(0).values[len(b) // 2]
     a, b = a - centre, b - centre
     left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), torch.ones_like(a[:, :1])], dim=1)
     right = torch.cat([b, torch.ones_like(b[:, :1]), b.square().sum(1, keepdim=True)], dim=1)

@@ -60,6 +60,7 @@ class Ledger(nn.Module):
         if num_train < 1:
             raise ValueError(f"num_train must be at least 1, got {num_train}")
         self.settings, self.team = settings, Team()
+        self._told: dict[str, int] = {}  # losses that were not finite when somebody was last warned of them
         self.used = Store(num_train)
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
@@ -120,12 +121,17 @@ class Ledger(nn.Module):
         return weighted.sum() * self.team.size / (step.everyone < len(self.used)).sum().clamp_min(1)
 
     def summary(self, probe: Probe | None = None, bound: float | None = None, last: Round | None = None) -> Summary:
-        """Health of the weights. Reads them from the device; warns of losses that were not finite."""
+        """Health of the weights. Reads them from the device.
+
+        Warns of losses that were not finite: the first time, and whenever they are twice as many, so that a long run
+        does not fill its log.
+        """
         self._raise_bad_indices()
         counts = {"training": self.nonfinite[:-1], "validation": None if probe is None else probe.nonfinite}
         found = {kind: 0 if count is None else int(count.sum()) for kind, count in counts.items()}
         for kind, count in counts.items():
-            if count is not None and found[kind]:
+            if count is not None and found[kind] and found[kind] >= 2 * self._told.get(kind, 0):
+                self._told[kind] = found[kind]
                 warnings.warn(
                     f"{found[kind]} {kind} losses so far were not finite and were left out; {kind} samples: "
                     f"{name_indices(count)}",

@@ -114,13 +114,12 @@ def match(
     """
     if group_train is None and group_val is None and minimum == 1 and z_train.shape[1] == 1:
         return _match_scalars(z_train, z_val)
-    train, finite_train = _finite(z_train, group_train)
-    val, finite_val = _finite(z_val, group_val)
-    ones_train, ones_val = torch.ones_like(finite_train[:, 0]), torch.ones_like(finite_val[:, 0])
+    train, val = _finite(z_train, group_train), _finite(z_val, group_val)
+    ones_train, ones_val = torch.ones_like(z_train[:, 0]), torch.ones_like(z_val[:, 0])
     enough = (group_sum(ones_train, train, num_groups) >= minimum) & (group_sum(ones_val, val, num_groups) >= minimum)
     train = torch.where((train >= 0) & spread(enough, train), train, -1)
     val = torch.where((val >= 0) & spread(enough, val), val, -1)
-    return Pair(finite_train, finite_val, train, val, num_groups)
+    return Pair(_hide(z_train, train), _hide(z_val, val), train, val, num_groups)
 
 
 def is_finite(values: Tensor) -> Tensor:
@@ -140,12 +139,17 @@ def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
     return Pair(torch.where(train, z_train, away), torch.where(val, z_val, -away), train[:, 0], val[:, 0])
 
 
-def _finite(z: Tensor, group: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(group with -1 where z is not finite, z with a finite sample's value there, or zero when there is none)."""
+def _finite(z: Tensor, group: Tensor | None) -> Tensor:
+    """The group of each sample (n,), -1 where z is not finite."""
     finite = z.isfinite().all(1)
-    group = torch.zeros_like(finite, dtype=torch.long) if group is None else group
-    stand_in = z.index_select(0, finite.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
-    return torch.where(finite, group, -1), torch.where(finite[:, None], z, stand_in)
+    return torch.where(finite, torch.zeros_like(finite, dtype=torch.long) if group is None else group, -1)
+
+
+def _hide(z: Tensor, group: Tensor) -> Tensor:
+    """z with the first used sample's value for those left out (zero when there is none): it costs nobody a digit."""
+    used = group >= 0
+    stand_in = z.index_select(0, used.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
+    return torch.where(used[:, None], z, stand_in)
 
 
 def _numbered(group: Tensor) -> Tensor:

@@ -80,22 +80,34 @@ def weighted_simplex(
     group = group.long() - 1 if group.dtype == torch.bool else group
     unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
     unit = torch.where(unit > smallest_mass(v.dtype), unit, 1)
-    target = total / unit
-    return _box_band(v, a / spread(unit, group), float("inf"), target, target, group, num_groups)
+    target, a = total / unit, a / spread(unit, group)
+    if len(v) <= SMALL:
+        return _small_simplex(v, a, target, group)
+    return _box_band(v, a, float("inf"), target, target, group, num_groups)
 
 
 def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
     """Set negative entries to zero, then divide by a'x so that a'x = 1, in each group.
 
     Feasible for the set of ``weighted_simplex`` but not its nearest point: it moves along the ray through the
-    origin, which leaves entries at zero where they are. A group whose a'x is zero is returned unscaled.
+    origin, which leaves entries at zero where they are. Where a'x is zero, the largest entry becomes one.
 
     >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
     tensor([2., 0.])
     """
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
-    x = v.clamp_min(0)
+    x = clamp_to_one(v, group, num_groups)
     return rescale(x, group_sum(a * x, group, num_groups), group)
+
+
+def clamp_to_one(v: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """Set negative entries to zero and divide by the largest: whatever v's size, a'x can divide it again.
+
+    Entries that are left out become zero: they may be of another size.
+    """
+    x = torch.where(taking_part(group), v, 0).clamp_min(0)
+    largest = x.amax(0, keepdim=True) if num_groups == 1 else group_max(x, group, num_groups)
+    return x / spread(largest.clamp_min(torch.finfo(v.dtype).tiny), group)
 
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor) -> Tensor:
@@ -136,6 +148,26 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
     falling = ((row > 0) & (row <= cap) & used).sum().clamp_min(1)
     x = row - (value.index_select(0, at) - target) / falling
     return torch.where((total == target) | ~used, plain, torch.minimum(x.clamp_min(0), cap))
+
+
+def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:
+    """``weighted_simplex`` of a batch: every pair at once, so that entries of very different size cost no digits.
+
+    sum_i a_i max(v_i - tau a_i, 0) falls with tau; its pieces end at the ratios v_j / a_j. Evaluate it at all of
+    them, (n, n), and go from the last one that is below the target along its piece.
+    """
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    most = torch.finfo(v.dtype).max / 4
+    ratio = torch.where(used, v / torch.where(used, a, 1), -torch.inf).clamp(-most, most)
+    member = (group[:, None] == group) & used
+    row = v - ratio[:, None] * a  # (n, n): v moved so that entry j is zero
+    value = torch.where(member, a * row.clamp_min(0), 0).sum(1)
+    fits = member & ((value < spread(target, group)) & used)[:, None]
+    at = torch.where(fits, ratio[:, None], torch.inf).argmin(0)  # of each entry's group
+    slope = torch.where(member & (ratio >= ratio[:, None]), a * a, 0).sum(1)
+    rise = (spread(target, group) - value[at]) / torch.where(used, slope[at], 1)
+    x = row.gather(0, at[None])[0] + rise * a
+    return torch.where(used, x, v).clamp_min(0)
 
 
 def _box_band(

@@ -123,7 +123,9 @@ class Features:
                 f"Features: {len(features)} hidden-layer outputs for {len(losses)} losses: call reweight right after "
                 "the forward pass that it belongs to"
             )
-        z = normalize(features.flatten(1).to(losses.dtype), dim=1)
+        z = features.flatten(1).to(losses.dtype)
+        largest = z.abs().amax(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+        z = normalize(z / largest, dim=1)  # the squares of 1e30 and of 1e-30 are no numbers
         return Observed(z, self._groups(losses, targets))
 
     def _groups(self, losses: Tensor, targets: object) -> Tensor | None:

@@ -35,6 +35,9 @@ def one_line_errors() -> Iterator[None]:
         fail(_explain(error), BAD_INPUT)
     except (CheckpointError, DataError, ImportError, IndexError, TypeError, ValueError) as error:
         fail(_without_worker(str(error)), BAD_INPUT)
+    except (KeyError, RecursionError, MemoryError) as error:  # what a file says that is not ours, or damaged
+        what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
+        fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
 
 
 def say(line: str) -> None:

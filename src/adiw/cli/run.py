@@ -32,6 +32,9 @@ def run(
     trusted: Annotated[int | None, typer.Option(help="Number of trusted samples to draw.")] = None,
     trusted_file: Annotated[str | None, typer.Option(help="File with the indices of the trusted samples.")] = None,
     trusted_folder: Annotated[str | None, typer.Option(help="Folder of trusted images, for imagefolder.")] = None,
+    broken_images: Annotated[
+        str | None, typer.Option(help="Images that cannot be decoded: refuse [default], or skip them by name.")
+    ] = None,
     selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
     model: Annotated[str | None, typer.Option(help="Network, or package.module:factory.")] = None,
     transform: Annotated[str | None, typer.Option(help="loss or features, for ADIW.")] = None,

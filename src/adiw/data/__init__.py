@@ -37,16 +37,19 @@ def load(
     size: int = 224,
     seed: int = 0,
     verify: bool = True,
+    broken: str = "refuse",
 ) -> Data:
     """Load a data set by its name in DATASETS.
 
     root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
     table;  target: label column of a table;  size: side of decoded images;  seed: of a table's split;
-    verify: compare the files with their published digests.  A data set refuses options it does not take.
+    verify: compare the files with their published digests;  broken: images that cannot be decoded are an error
+    when they are met ("refuse"), or named and left out at the start ("skip").
+    A data set refuses options it does not take.
     """
     if name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; the data sets are {', '.join(DATASETS)}")
-    options = Options(None if path is None else Path(path), target, size, seed, verify)
+    options = Options(None if path is None else Path(path), target, size, seed, verify, broken)
     return DATASETS[name](data_root() if root is None else Path(root), options)
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Box = tuple[float, float, float, float]  # left, upper, right, lower, in pixels
 
+# What the names of image files promise. Pillow would try all it knows, and hand PostScript to another program.
+FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 MAX_PIXELS = 80_000_000  # a larger image is taken for a decompression bomb
 TEST_CROP = 224 / 256  # the centre crop's side over the shorter side, the usual ImageNet test
 
@@ -26,7 +28,7 @@ def read_image(path: Path) -> "Image":
     except ImportError:
         raise extra_missing("Pillow", "reading images") from None
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             _refuse_bomb(path, image.size)
             return image.convert("RGB")
     except DataError:

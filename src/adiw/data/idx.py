@@ -14,6 +14,7 @@ from adiw.data.digest import check_bytes
 from adiw.data.errors import DataError
 
 MAX_BYTES = 1 << 31  # a header that claims more is damaged
+GZIP = 1100  # so many bytes at most come out of one: a header that claims more must not be believed
 
 
 def read_idx(path: Path, dims: int, digest: str | None = None) -> Tensor:
@@ -55,6 +56,6 @@ def _header(stream: IO[bytes], dims: int, path: Path) -> tuple[bytes, tuple[int,
     if len(header) < 4 + 4 * dims:
         raise DataError(f"{path}: truncated in the header, {len(header)} bytes long; fetch it again")
     shape = struct.unpack(f">{dims}I", header[4:])
-    if not 0 < math.prod(shape) <= MAX_BYTES:
+    if not 0 < math.prod(shape) <= min(MAX_BYTES, GZIP * path.stat().st_size):
         raise DataError(f"{path}: the header says {shape}, empty or implausibly large; fetch it again")
     return header, shape

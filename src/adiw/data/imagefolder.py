@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from adiw.data.broken import POLICIES, leave_out_broken
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles
@@ -15,9 +16,12 @@ SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 def load_imagefolder(root: Path, options: Options) -> Data:
     """Images decoded on demand to (3, size, size) uint8; classes are train's folder names, sorted.
 
-    A class may be absent from val, not the other way round; root is not used.
+    A class may be absent from val, not the other way round; root is not used. An image that cannot be decoded is an
+    error when it is met; with options.broken "skip" all are decoded once, and those are named and left out.
     """
-    options.only("imagefolder", "path", "size")
+    options.only("imagefolder", "path", "size", "broken")
+    if options.broken not in POLICIES:
+        raise DataError(f"broken must be {' or '.join(POLICIES)}, got {options.broken!r}")
     path = options.require_path("imagefolder", "a folder that holds train/ and val/ (or test/)")
     train, test = path / "train", _test_folder(path)
     classes = _class_names(train)
@@ -25,15 +29,15 @@ def load_imagefolder(root: Path, options: Options) -> Data:
         raise DataError(f"{train}: expected at least two class folders, found {list(classes)}")
     return Data(
         name="imagefolder",
-        train=_files(train, classes, options.size, train=True),
-        test=class_folders(test, classes, options.size),
+        train=_files(train, classes, options.size, True, options.broken),
+        test=class_folders(test, classes, options.size, options.broken),
         classes=classes,
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),
     )
 
 
-def class_folders(folder: Path, classes: tuple[str, ...], size: int) -> ImageFiles:
+def class_folders(folder: Path, classes: tuple[str, ...], size: int, broken: str = "refuse") -> ImageFiles:
     """The images of one folder per class, not augmented, for a test or a trusted set.
 
     A class may be absent; a folder that is none of ``classes`` is an error.
@@ -44,7 +48,7 @@ def class_folders(folder: Path, classes: tuple[str, ...], size: int) -> ImageFil
             f"{folder}: found classes that the training set does not have: {', '.join(unknown)}; "
             "rename or remove these folders, or add training images for them"
         )
-    return _files(folder, classes, size, train=False)
+    return _files(folder, classes, size, False, broken)
 
 
 def _test_folder(path: Path) -> Path:
@@ -61,7 +65,7 @@ def _class_names(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")))
 
 
-def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool) -> ImageFiles:
+def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool, broken: str) -> ImageFiles:
     """All images of a split, class by class, each class in the order of its file names."""
     paths: list[Path] = []
     labels: list[int] = []
@@ -69,6 +73,7 @@ def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool) -> Im
         if not train and not (folder / name).is_dir():
             continue
         images = sorted(p for p in (folder / name).rglob("*") if _is_image(p))
+        images = leave_out_broken(images) if broken == "skip" else images
         if not images:
             raise DataError(
                 f"{folder / name}: expected images ({', '.join(SUFFIXES)}), found none; add some or remove the folder"

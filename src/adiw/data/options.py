@@ -14,7 +14,8 @@ class Options:
     """Settings of a loader; each takes the ones it names and refuses the others.
 
     path: the user's own folder or file;  target: label column;  size: side of decoded images;
-    seed: of the train/test split;  verify: compare files with their published digests.
+    seed: of the train/test split;  verify: compare files with their published digests;
+    broken: images that cannot be decoded, "refuse" or "skip".
     """
 
     path: Path | None = None
@@ -22,6 +23,7 @@ class Options:
     size: int = 224
     seed: int = 0
     verify: bool = True
+    broken: str = "refuse"
 
     def only(self, name: str, *taken: str) -> "Options":
         """Itself, or an error when an option was set that the data set `name` does not take.

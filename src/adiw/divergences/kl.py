@@ -12,7 +12,7 @@ from adiw.divergences.protocol import Side, check_setting, check_step_size, chec
 from adiw.groups import group_sum, spread
 from adiw.kernels import Width, kernel_to, resolve_width
 from adiw.pair import Pair
-from adiw.projections import clamp_rescale, rescale, smallest_mass, some_mass, weighted_simplex
+from adiw.projections import clamp_rescale, clamp_to_one, rescale, smallest_mass, some_mass, weighted_simplex
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -83,20 +83,19 @@ class KLProblem:
         fit = -(self.share * self._density(params).log()).sum()
         if self.update != "optimum":
             return fit
-        mass = self._mass(params)
-        return fit + torch.where(mass > 0, mass, 1).log().sum()
+        return fit + some_mass(self._mass(params)).log().sum()
 
     def gradient(self, params: Tensor) -> Tensor:
         plain = torch.addmv(params, self.psi_val.T, self.share / self._density(params), beta=0, alpha=-1)
         if self.update != "optimum":
             return plain
         mass = spread(self._mass(params), self.group_centre)
-        return plain + torch.where(mass > 0, self.psi_bar / torch.where(mass > 0, mass, 1), 0)
+        return plain + torch.where(mass > smallest_mass(mass.dtype), self.psi_bar / some_mass(mass), 0)
 
     def project(self, params: Tensor) -> Tensor:
         if self.update == "euclidean":
             return weighted_simplex(params, self.psi_bar, 1.0, self.group_centre, self.num_groups)
-        params = params.clamp_min(0)
+        params = clamp_to_one(params, self.group_centre, self.num_groups)
         return rescale(params, self._mass(params), self.group_centre)
 
     def weights(self, params: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ class Wasserstein:
         unit = resolve_width(self.scale, pair, fraction=1.0)
         if not self._uses_network(pair.z_train.shape[1]):
             return SortedProblem.build(pair, unit)
-        pair = _grounded(pair)
+        pair = _grounded(pair, unit)
         phi = critic.evaluate(pair.memory["theta"], pair.z_train / unit, pair.group_train, pair.num_groups)
         phi_val = critic.evaluate(pair.memory["theta"], pair.z_val / unit, pair.group_val, pair.num_groups)
         ready = pair.memory["batches"] > self.pretrain
@@ -83,7 +83,7 @@ class Wasserstein:
             return {}
         unit = resolve_width(self.scale, pair, fraction=1.0)
         penalty = torch.where(memory["batches"] < self.pretrain, 0, self.penalty)
-        memory, pair = dict(memory), _grounded(pair)
+        memory, pair = dict(memory), _grounded(pair, unit)
         for _ in range(self.updates):
             memory = critic.update(pair, unit, weights, memory, penalty, self.learning_rate, generator)
         return {**memory, "batches": memory["batches"] + 1}
@@ -97,10 +97,12 @@ class Wasserstein:
         return self.critic == "network" or dim > 1
 
 
-def _grounded(pair: Pair) -> Pair:
-    """Samples that are left out moved to zero: a network must not see them where they stand, far away."""
-    z_train = torch.where(pair.used_train[:, None], pair.z_train, 0)
-    return replace(pair, z_train=z_train, z_val=torch.where(pair.used_val[:, None], pair.z_val, 0))
+def _grounded(pair: Pair, unit: float | Tensor) -> Pair:
+    """Samples that are left out moved to zero, and none further away than a network can add up."""
+    info = torch.finfo(pair.z_train.dtype)
+    far = pair.z_train.new_full((), info.max * info.eps) * unit
+    z_train = torch.where(pair.used_train[:, None], pair.z_train, 0).clamp(-far, far)
+    return replace(pair, z_train=z_train, z_val=torch.where(pair.used_val[:, None], pair.z_val, 0).clamp(-far, far))
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,8 @@ class SortedProblem:
         z = torch.where(used, z, first) if unit == 1.0 else torch.where(used, z, first) / unit
         owner = owner.clamp_min(0) if several else owner
         order = group_order(z, owner, pair.num_groups)
-        z, owner = z[order], owner[order]
+        far = torch.finfo(z.dtype).max / (8 * len(z))  # all gaps together are still a number
+        z, owner = z[order].clamp(-far, far), owner[order]
         gap = z.diff(append=z[-1:])
         if several:
             gap = torch.where(owner == torch.cat([owner[1:], owner[-1:]]), gap, 0)

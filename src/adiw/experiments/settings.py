@@ -9,6 +9,7 @@ from typing import Any
 
 from adiw.baselines.quadratic import SOLVERS
 from adiw.data import DATASETS
+from adiw.data.broken import POLICIES
 
 
 class SettingsError(ValueError):
@@ -65,6 +66,7 @@ class Settings:
     trusted: int | None = None
     trusted_file: str | None = None
     trusted_folder: str | None = None
+    broken_images: str = "refuse"
     selection: int = 0
     method: str = "adiw-kl"
     transform: str = "loss"
@@ -122,6 +124,7 @@ class Settings:
             ("solver", tuple(SOLVERS)),
             ("critic", ("auto", "exact", "network")),
             ("step", ("plain", "local")),
+            ("broken_images", POLICIES),
         )
         for name, known in tables:
             if getattr(self, name) is not None and getattr(self, name) not in known:
@@ -132,7 +135,11 @@ class Settings:
         return self.lr * self.decay ** (epoch // self.decay_every)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """All settings, but ``broken_images`` only where it was chosen: folders of runs are named after this."""
+        found = asdict(self)
+        if self.broken_images == "refuse":
+            del found["broken_images"]
+        return found
 
 
 # The paper's appendix (Supplementary Experimental Setups); digits, imagefolder and csv are ours.

@@ -32,7 +32,7 @@ class Task:
 
 def prepare(settings: Settings, root: Path | None = None) -> Task:
     """Load the data set, hold out the selection split if asked for, and shift what remains."""
-    data = load(settings.dataset, root, path=_path(settings), target=settings.target)
+    data = load(settings.dataset, root, path=_path(settings), target=settings.target, broken=settings.broken_images)
     random = Generator().manual_seed(settings.seed)
     train, judged_on = data.train, data.test
     if settings.selection:
@@ -50,7 +50,7 @@ def prepare(settings: Settings, root: Path | None = None) -> Task:
         shifted = _use_trusted_file(shifted, settings)
     seen = train.subset(shifted.keep, shifted.y)
     if settings.trusted_folder is not None:
-        trusted = _trusted_images(data, Path(settings.trusted_folder))
+        trusted = _trusted_images(data, Path(settings.trusted_folder), settings.broken_images)
         check_trusted(torch.arange(len(trusted)), trusted.y, data.num_classes)
     else:
         check_trusted(shifted.trusted, shifted.y, data.num_classes)
@@ -83,11 +83,11 @@ def _hold_out(
     return train.subset(rest, train.y[rest]), as_they_are(train.subset(out, train.y[out]))
 
 
-def _trusted_images(data: Data, folder: Path) -> Samples | ImageFiles:
+def _trusted_images(data: Data, folder: Path, broken: str) -> Samples | ImageFiles:
     """Trusted images that are not part of the training set."""
     if not isinstance(data.train, ImageFiles):
         raise SettingsError(f"trusted_folder is for imagefolder, not {data.name}: name the samples in a trusted_file")
-    return class_folders(folder, data.classes, data.train.size)
+    return class_folders(folder, data.classes, data.train.size, broken)
 
 
 def _use_trusted_file(shifted: Shifted, settings: Settings) -> Shifted:

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adiw.experiments.trust import WARM_UP, least_trusted_first, trust
+from adiw.reports.arrays import load_array
 from adiw.reports.gallery import class_names, name_of
+from adiw.reports.grid import no_formula
 from adiw.reports.results import Result, load_result
 from adiw.reports.run_folders import one_run
 
@@ -52,9 +54,9 @@ def load_audit(folder: Path) -> Audit:
     """The audit of the run in this folder; an error in words where there is nothing to rank."""
     run = load_result(one_run(folder))
     weights = _ranking_weights(run)
-    history = np.load(run.folder / "weight_history.npy", allow_pickle=False).astype(np.float64)
+    history = load_array(run.folder / "weight_history.npy").astype(np.float64)
     epochs = json.loads((run.folder / "weight_history.json").read_text())["epochs"]
-    original, given, true, predicted = np.load(run.folder / "labels.npy", allow_pickle=False)
+    original, given, true, predicted = load_array(run.folder / "labels.npy")
     if not len(epochs):
         history = np.zeros((0, len(weights)))
     if history.shape != (len(epochs), len(weights)) or len(given) != len(weights):
@@ -126,7 +128,10 @@ def _levels(scores: Array, weights: Array) -> Array:
 
 
 def write_csv(audit: Audit, file: TextIO, top: int | None = None) -> None:
-    """A line for each sample, least trusted first; all of them, or the first ``top``."""
+    """A line for each sample, least trusted first; all of them, or the first ``top``.
+
+    Names come from folders and tables of others, and such files are opened in spreadsheets: none begins as a formula.
+    """
     truth = ["true", "true_name"] if audit.true is not None else []
     labels = ["given", "given_name", "predicted", "predicted_name", *truth]
     history = [f"epoch_{epoch}" for epoch in audit.epochs]
@@ -138,6 +143,6 @@ def write_csv(audit: Audit, file: TextIO, top: int | None = None) -> None:
 def _lines(audit: Audit, top: int | None) -> Iterator[list[object]]:
     for rank, i in enumerate(audit.order[:top].tolist(), start=1):
         labels = [audit.given[i], audit.predicted[i], *([] if audit.true is None else [audit.true[i]])]
-        named = [part for label in labels for part in (int(label), audit.name(label))]
+        named = [part for label in labels for part in (int(label), no_formula(audit.name(label)))]
         numbers = [audit.weights[i], audit.mean_weights[i], audit.scores[i], *audit.history[:, i]]
         yield [rank, int(audit.original[i]), i, *named, *(f"{number:.6g}" for number in numbers)]

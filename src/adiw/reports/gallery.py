@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adiw.reports.arrays import load_array
 from adiw.reports.markup import attribute
 from adiw.reports.page_model import Page
 
@@ -44,7 +45,7 @@ def load_gallery(folder: Path) -> list[Picture]:
     """The pictures of a run; none where it kept none."""
     if not all((folder / name).exists() for name in ("gallery.npy", "gallery.json")):
         return []
-    pixels = np.load(folder / "gallery.npy", allow_pickle=False)
+    pixels = load_array(folder / "gallery.npy")
     entries = json.loads((folder / "gallery.json").read_text())["pictures"]
     names = class_names(folder)
     return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]

@@ -122,8 +122,23 @@ def to_csv(grid: Grid) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([head.full for head in grid.head])
-    writer.writerows([box.text for box in row] for row in grid.rows)
+    writer.writerows([no_formula(box.text) for box in row] for row in grid.rows)
     return text.getvalue()
+
+
+def no_formula(text: str) -> str:
+    """A text that a spreadsheet will not run: what begins as a formula does gets a quote before it, numbers do not.
+
+    >>> no_formula("=1+1"), no_formula("-1"), no_formula("-"), no_formula("cat")
+    ("'=1+1", '-1', '-', 'cat')
+    """
+    if len(text) < 2 or text[0] not in "=+-@\t\r":
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None) -> list[Path]:
@@ -161,8 +176,8 @@ def _bold(box: Box, escape: Callable[[str], str], form: str) -> str:
 
 
 def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", text).replace("\n", " ")
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.splitlines()))
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in text)
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.splitlines()))

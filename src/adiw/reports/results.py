@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from adiw.reports.arrays import load_array
+
 # The order that methods are shown in: from those that know nothing to the one that knows the truth.
 METHOD_ORDER = (
     *("uniform", "val-only", "random", "l2r", "mw-net", "diw"),
@@ -38,12 +40,12 @@ class Result:
 
     def weights(self) -> NDArray[np.float32]:
         """(n,) last weight of every training sample."""
-        weights: NDArray[np.float32] = np.load(self.folder / "weights.npy", allow_pickle=False)
+        weights: NDArray[np.float32] = load_array(self.folder / "weights.npy")
         return weights
 
     def flipped(self) -> NDArray[np.bool_]:
         """(n,) whether the label of each training sample was changed by the shift."""
-        _, given, true, _ = np.load(self.folder / "labels.npy", allow_pickle=False)
+        _, given, true, _ = load_array(self.folder / "labels.npy")
         flipped: NDArray[np.bool_] = given != true
         return flipped
 
@@ -81,6 +83,8 @@ def load_result(folder: Path) -> Result:
     metrics = [json.loads(line) for line in whole.splitlines()]
     file = folder / "result.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"status": "unfinished"}
+    if not all(isinstance(content, dict) for content in (settings, found, *metrics)):
+        raise ValueError(f"{folder}: its config.json, metrics.jsonl or result.json is not one of ours; run it again")
     accuracy, seconds = (found.get(key) for key in ("accuracy", "seconds_per_epoch"))
     return Result(
         folder,

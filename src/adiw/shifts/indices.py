@@ -34,8 +34,9 @@ def read_indices(path: str | os.PathLike[str]) -> Tensor:
 
 def _read_npy(file: Path) -> Tensor:
     try:
-        array: np.ndarray[tuple[int, ...], np.dtype[np.generic]] = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        with file.open("rb") as stream:  # np.load would open archives too
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
         raise ValueError(
             f"{file}: expected a plain integer array, could not read it ({error}); write it with numpy.save"
         ) from error
