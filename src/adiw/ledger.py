@@ -60,11 +60,12 @@ class Ledger(nn.Module):
         super().__init__()
         if num_train < 1:
             raise ValueError(f"num_train must be at least 1, got {num_train}")
-        self.settings, self.repeats, self.team = settings, repeats, Team()
+        self.settings, self.team = settings, Team()
         self.used = Store(num_train)
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
         self.register_buffer("nonfinite", torch.zeros(num_train + 1, dtype=torch.int32))
+        self.repeats = repeats
 
     @property
     def weights(self) -> Tensor:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.changed_lines import before, count
+from tests.examples.test_loops import MARGIN
 
 ROOT = Path(__file__).parents[2]
 PAGES = {"plain-pytorch": None, "lightning": "lightning", "huggingface": "transformers"}
@@ -67,7 +68,9 @@ def test_five_lines_or_fewer_were_changed_in_code_that_worked(page: str) -> None
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_examples_that_it_names_exist(name: str) -> None:
-    named = re.findall(r"examples/(\w+\.py)", (ROOT / "docs" / f"{name}.md").read_text())
+def test_the_examples_that_it_names_exist_and_their_margin_is_tested(name: str) -> None:
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    assert f"at least {MARGIN:.0f} points of accuracy" in " ".join(text.split())
+    named = re.findall(r"examples/(\w+\.py)", text)
     assert named
     assert all((ROOT / "examples" / script).exists() for script in named)

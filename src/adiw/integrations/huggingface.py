@@ -33,13 +33,25 @@ FILE = "adiw.pt"  # in each checkpoint folder
 
 
 def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(logits, labels) of a classifier for a batch of columns, of which "labels" and "index" are not the model's."""
+    """(logits, labels) of a classifier for a batch of columns, for loops of one's own.
+
+    A batch to train on must have the column "index", which the model does not see.
+    """
+    if model.training and "index" not in batch:
+        raise ValueError(
+            f'batches have no "index", only {", ".join(batch)}: wrap the training set, '
+            "DataLoader(Indexed(train_set), ...)"
+        )
+    return _logits_and_labels(model, {key: value for key, value in batch.items() if key != "index"})
+
+
+def _logits_and_labels(model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
     if "labels" not in batch:
         raise ValueError(
             f'batches have no "labels", only {", ".join(batch)}: a model whose forward has no such argument needs '
             'TrainingArguments(label_names=["labels"]), and other names an outputs_and_targets of their own'
         )
-    inputs = {key: value for key, value in batch.items() if key not in ("labels", "index")}
+    inputs = {key: value for key, value in batch.items() if key != "labels"}
     return model(**inputs).logits, batch["labels"]
 
 
@@ -71,7 +83,7 @@ class ReweightingMixin(Trainer):
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
         """What the criterion takes, for training and trusted batches: by default logits and labels."""
-        return classify(model, batch)
+        return _logits_and_labels(model, batch)
 
     @property
     def weights(self) -> Tensor:
