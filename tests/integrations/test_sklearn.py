@@ -89,7 +89,7 @@ class Trusting(ReweightedClassifier):
 
 
 @untrusted
-@parametrize_with_checks([ReweightedClassifier(), Trusting(epochs=20)])
+@parametrize_with_checks([ReweightedClassifier(epochs=20), Trusting(epochs=20)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     """All of them, none excluded; the plain network's warning is left aside."""
     check(estimator)
