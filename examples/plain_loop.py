@@ -1,37 +1,49 @@
-"""An ordinary PyTorch loop, on digits, 40% of whose training labels are wrong; the lines that change are marked."""
+"""An ordinary PyTorch loop on digits, 40% of whose training labels are wrong: "new" and "was" mark what changes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-import adiw  # changed
-from adiw.baselines import Uniform
+import adiw  # new
 from adiw.models import MLP
 from noisy_digits import accuracy, noisy_digits
 
 
-def main(weighted: bool = True, epochs: int = 25) -> float:
-    """Train and return the test accuracy in percent; without ``weighted``, every weight is one."""
+def train(epochs: int = 25, folder: Path | None = None, start: int = 0) -> dict[str, nn.Module]:
+    """All that has a state; with a folder, each epoch's is saved there, and ``start`` goes on from that epoch."""
     torch.manual_seed(0)
-    train_set, trusted, test_set = noisy_digits()
+    train_set, trusted, _ = noisy_digits()
     model = MLP((64,), num_classes=10)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    criterion = nn.CrossEntropyLoss(reduction="none")
+    parts = {"model": model, "optimizer": optimizer}
+    train_set = adiw.Indexed(train_set)  # new: items become (x, y, index)
+    reweight = parts["adiw"] = adiw.ADIW(model, nn.CrossEntropyLoss(reduction="none"), trusted, len(train_set))  # new
+    loader = DataLoader(train_set, batch_size=128, shuffle=True, drop_last=True)
+    if folder is not None and start > 0:
+        states = torch.load(folder / f"{start}.pt", weights_only=True)
+        for name, part in parts.items():
+            part.load_state_dict(states[name])
 
-    train_set = adiw.Indexed(train_set)  # changed: items become (x, y, index)
-    method = adiw.ADIW if weighted else Uniform
-    reweight = method(model, criterion, trusted, num_train=len(train_set))  # changed
-
-    for _ in range(epochs):
-        for x, y, index in DataLoader(train_set, batch_size=128, shuffle=True, drop_last=True):  # changed
-            loss = reweight(model(x), y, index)  # changed: weighted mean loss, ready for backward
+    for epoch in range(start, epochs):
+        torch.manual_seed(epoch)  # the order of an epoch depends on its number alone, also when training goes on
+        for x, y, index in loader:  # was: for x, y in loader:
+            loss = reweight(model(x), y, index)  # was: loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
-    return accuracy(model, test_set)
+        if folder is not None:
+            torch.save({name: part.state_dict() for name, part in parts.items()}, folder / f"{epoch + 1}.pt")
+    return parts
+
+
+def main() -> float:
+    """Train, and return the accuracy on the test set in percent."""
+    return accuracy(train()["model"], noisy_digits()[2])
 
 
 if __name__ == "__main__":
-    print(f"accuracy without weights {main(weighted=False):.1f}%, with weights {main():.1f}%")
+    print(f"accuracy {main():.1f}%")

@@ -1,14 +1,13 @@
-"""Hugging Face's Trainer: a small transformer on generated sentences; the lines that change are marked."""
+"""Hugging Face's Trainer, a small transformer, sentences with 40% wrong labels: "new" and "was" mark what changes."""
 
 from __future__ import annotations
 
 import tempfile
-from typing import Any
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
-from adiw.integrations.huggingface import ReweightingMixin  # changed
+from adiw.integrations.huggingface import ReweightingMixin  # new
 from noisy_text import TOPICS, WORDS, noisy_sentences
 
 
@@ -28,38 +27,38 @@ def tiny_bert() -> BertForSequenceClassification:
     return BertForSequenceClassification(config)
 
 
-def main(weighted: bool = True, epochs: int = 16) -> float:
-    """Train and return the test accuracy in percent; without ``weighted``, with the Trainer as it comes."""
+def train(folder: str, epochs: int = 16, start: str | None = None) -> Trainer:
+    """The trainer, when it is done; each epoch is a checkpoint in the folder, and ``start`` goes on from one."""
     set_seed(0)
-    train_set, trusted, test_set = noisy_sentences()
+    train_set, trusted, _ = noisy_sentences()
+    arguments = TrainingArguments(
+        output_dir=folder,
+        num_train_epochs=epochs,
+        per_device_train_batch_size=128,
+        gradient_accumulation_steps=2,
+        learning_rate=1e-2,
+        lr_scheduler_type="constant",
+        save_strategy="epoch",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
 
-    class ReweightedTrainer(ReweightingMixin, Trainer):  # changed
-        trusted_set = trusted  # changed
+    class ReweightedTrainer(ReweightingMixin, Trainer):  # new
+        trusted_set = trusted  # new
 
+    more = {"model": tiny_bert(), "train_dataset": train_set}
+    trainer = ReweightedTrainer(args=arguments, **more)  # was: trainer = Trainer(args=arguments, **more)
+    trainer.train(resume_from_checkpoint=start)
+    return trainer
+
+
+def main() -> float:
+    """Train, and return the accuracy on the test set in percent."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            output_dir=folder,
-            num_train_epochs=epochs,
-            per_device_train_batch_size=128,
-            gradient_accumulation_steps=2,
-            learning_rate=1e-2,
-            lr_scheduler_type="constant",
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            use_cpu=True,
-        )
-        kind = ReweightedTrainer if weighted else Trainer
-        trainer = kind(model=tiny_bert(), args=arguments, train_dataset=train_set)  # changed
-        trainer.train()
-        return accuracy(trainer, test_set)
-
-
-def accuracy(trainer: Trainer, test_set: list[dict[str, Any]]) -> float:
-    """Percent of the test set that the model gets right."""
-    found = trainer.predict(test_set)
+        found = train(folder).predict(noisy_sentences()[2])
     return 100 * float((torch.tensor(found.predictions).argmax(1) == torch.tensor(found.label_ids)).double().mean())
 
 
 if __name__ == "__main__":
-    print(f"accuracy without weights {main(weighted=False):.1f}%, with weights {main():.1f}%")
+    print(f"accuracy {main():.1f}%")

@@ -124,10 +124,28 @@ def test_weights_of_samples_outside_the_batch_do_not_change(divergence: Any) -> 
 
 
 def test_a_sample_that_occurs_twice_keeps_the_mean_of_its_weights() -> None:
-    _, reweight = echo(divergence=MMD(width=0.3))
+    _, reweight = echo(divergence=MMD(width=0.3), repeats=True)
     _, weights = call(reweight, losses(5), torch.tensor([4, 2, 4, 0, 4]))
     torch.testing.assert_close(reweight.weights[4], weights[[0, 2, 4]].mean())
     torch.testing.assert_close(reweight.weights[[2, 0]], weights[[1, 3]])
+
+
+def test_a_sample_that_occurs_twice_is_refused_unless_it_is_meant() -> None:
+    _, reweight = echo()
+    with pytest.raises(ValueError, match=r"sample 4 is twice in a batch.*without replacement.*repeats=True"):
+        call(reweight, losses(5), torch.tensor([4, 2, 1, 0, 4]))
+
+
+def test_a_model_that_is_frozen_is_refused_where_it_should_learn() -> None:
+    model = nn.Linear(2, 3).requires_grad_(False)
+    x, y = torch.randn(4, 2), torch.tensor([0, 1, 2, 0])
+    reweight = ADIW(model, CROSS_ENTROPY, TensorDataset(x, y), 4)
+    with torch.no_grad():
+        reweight(model(x), y, torch.arange(4))  # weights alone: nothing is to be learned
+    with pytest.raises(ValueError, match=r"no parameter of Linear requires a gradient.*unfreeze a part of it"):
+        reweight(model(x), y, torch.arange(4))
+    model.bias.requires_grad_(True)
+    reweight(model(x), y, torch.arange(4)).backward()
 
 
 def warm_flags(reweight: ADIW, sizes: list[int]) -> list[bool]:

@@ -20,7 +20,7 @@ def train(divergence: Divergence, compiled: bool) -> tuple[Tensor, list[Tensor]]
     trusted = TensorDataset(torch.randn(40, 8, generator=random), torch.randint(4, (40,), generator=random))
     criterion = nn.CrossEntropyLoss(reduction="none")
     reweight = adiw.ADIW(
-        model, criterion, trusted, NUM_TRAIN, divergence, warmup_steps=2, cap=9.0, val_every=2, generator=random
+        model, criterion, trusted, NUM_TRAIN, divergence, warmup_steps=2, cap=9.0, repeats=True, generator=random
     )
     if compiled:
         reweight.compile(backend="aot_eager", fullgraph=True, dynamic=False)

@@ -1,7 +1,12 @@
 """Importance weights for every training sample, estimated while a PyTorch model trains."""
 
+# ruff: noqa: E402 (the version is checked before anything needs it)
 from importlib import import_module
 from typing import Any
+
+from adiw.versions import require
+
+require("torch", "2.4")
 
 from adiw import divergences, projections
 from adiw.divergences import DIVERGENCES

@@ -14,7 +14,7 @@ from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
 from adiw.limits import Limits
 from adiw.losses import no_autocast
-from adiw.observer import Criterion, Forward, Observer, follow
+from adiw.observer import Criterion, Forward, Observer, check_trainable, follow
 from adiw.pair import Pair, match
 from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
@@ -42,6 +42,7 @@ class ADIW(nn.Module):
         val_batch: validation samples that a training batch is matched with.
         val_refresh, val_every: how many of them are evaluated anew, and in every how many steps. All in every step
             (None and 1) is the paper's way; every fourth step costs a quarter, and was about as accurate.
+        repeats: allow a sample twice in a batch (sampling with replacement); it then keeps the mean of its weights.
         cache_bytes, val_workers: validation inputs up to this size stay on the device; larger or changing ones are
             read by this many worker processes.
         generator: the randomness (order of the validation set, critic network), part of the state.
@@ -74,6 +75,7 @@ class ADIW(nn.Module):
         val_batch: int = 256,
         val_refresh: int | None = None,
         val_every: int = 4,
+        repeats: bool = False,
         cache_bytes: int = 2**30,
         val_workers: int = 0,
         generator: Generator | None = None,
@@ -94,7 +96,7 @@ class ADIW(nn.Module):
         order = self.randomness.on_host()
         probe = Probe(val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every)
         # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
-        self.ledger = Ledger(num_train, self._settings(probe))
+        self.ledger = Ledger(num_train, self._settings(probe), repeats)
         self.probe = probe
         probe.team = self.ledger.team
         # The weights as estimated, without class prior and limits: where there are none, they are those in the loss.
@@ -151,6 +153,8 @@ class ADIW(nn.Module):
         losses = self.observer.losses(outputs, targets)
         if not self.training:
             return losses.mean()
+        if torch.is_grad_enabled() and not losses.requires_grad:
+            check_trainable(self.observer.model)
         step, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
         if step.first:
             self._share_with_team(losses.device)

@@ -14,7 +14,7 @@ from adiw.health import Summary, name_indices, summarise
 from adiw.losses import guard_gradient
 from adiw.pair import is_finite
 from adiw.probe import Probe
-from adiw.store import Store, check_index
+from adiw.store import Store, check_distinct, check_index
 from adiw.team import Team
 from adiw.transforms import Observed
 
@@ -36,6 +36,7 @@ class Ledger(nn.Module):
     Args:
         num_train: size of the training set.
         settings: the method and its settings in words; a state made with others is refused.
+        repeats: whether a sample may be twice in a batch of one process.
 
     Where several processes train together, each enters its part of the batch and all keep the same books: ``team``
     gathers the parts.
@@ -55,7 +56,7 @@ class Ledger(nn.Module):
     bad_indices: Tensor
     nonfinite: Tensor
 
-    def __init__(self, num_train: int, settings: str) -> None:
+    def __init__(self, num_train: int, settings: str, repeats: bool = True) -> None:
         super().__init__()
         if num_train < 1:
             raise ValueError(f"num_train must be at least 1, got {num_train}")
@@ -65,6 +66,7 @@ class Ledger(nn.Module):
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
         self.register_buffer("nonfinite", torch.zeros(num_train + 1, dtype=torch.int32))
+        self.repeats = repeats
 
     @property
     def weights(self) -> Tensor:
@@ -81,6 +83,8 @@ class Ledger(nn.Module):
         index, bad = check_index(index, len(losses), len(self.used))
         if bad is not None:
             self.bad_indices.add_(bad)
+        if not self.repeats:
+            check_distinct(index)
         index, finite = index.to(losses.device, non_blocking=True), is_finite(losses.detach())
         first = self.team.prepare(len(losses), losses)
         if first:
@@ -157,12 +161,17 @@ class Ledger(nn.Module):
         self._raise_bad_indices()
         return super().state_dict(*args, **kwargs)
 
-    def get_extra_state(self) -> dict[str, str]:
-        return {"settings": self.settings}
+    def get_extra_state(self) -> dict[str, Any]:
+        return {"settings": self.settings, "num_train": len(self.used)}
 
-    def set_extra_state(self, state: dict[str, str]) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         if state["settings"] != self.settings:
             raise ValueError(
                 f"this state was made with {state['settings']}, but this is {self.settings}: "
                 "make the method with the same settings to go on from it"
+            )
+        if state.get("num_train", len(self.used)) != len(self.used):
+            raise ValueError(
+                f"this state is of {state['num_train']} training samples, but there are {len(self.used)} now: "
+                "weights belong to samples by their number, so go on with the same set, or begin anew without it"
             )

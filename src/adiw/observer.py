@@ -82,6 +82,21 @@ class Observer:
         return torch.autocast(device.type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
 
 
+def check_trainable(model: nn.Module) -> None:
+    """Refuse a model that cannot learn from weighted losses.
+
+    >>> check_trainable(nn.Linear(2, 3).requires_grad_(False))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: no parameter of Linear requires a gradient, so weights cannot change what it learns: unfreeze ...
+    """
+    needed = [parameter.requires_grad for parameter in model.parameters()]
+    if needed and not any(needed):
+        raise ValueError(
+            f"no parameter of {type(model).__name__} requires a gradient, so weights cannot change what it learns: "
+            "unfreeze a part of it, e.g. model.head.requires_grad_(True)"
+        )
+
+
 def follow(method: nn.Module, model: nn.Module) -> None:
     """Move ``method`` to the device of the model's parameters; a model without any leaves it where it is."""
     parameter = next(model.parameters(), None)

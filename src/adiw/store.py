@@ -6,6 +6,10 @@ import torch
 from torch import Tensor, nn
 
 SMALL = 1024  # indices of which all pairs are looked at
+REPEATS = (
+    "draw them without replacement (shuffle=True), as weights take the place of drawing some more often, or allow it "
+    "with adiw.ADIW(..., repeats=True), where one that is twice in a batch keeps the mean of its two weights"
+)
 
 
 class Store(nn.Module):
@@ -76,7 +80,10 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
     """
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
         kind = index.dtype if isinstance(index, Tensor) else type(index).__name__
-        raise TypeError(f"index must be a tensor of integers, got {kind}")
+        raise TypeError(
+            f"index must be a tensor of integers, got {kind}: wrap the training set in adiw.Indexed, which makes it "
+            "the last part of every batch"
+        )
     if index.shape != (count,):
         raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
     index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
@@ -84,5 +91,23 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
     if index.is_cuda:
         return torch.where(bad, size, index), bad.sum()
     if bool(bad.any()):
-        raise IndexError(f"index {int(index[bad][0])} is not in the training set: num_train is {size}")
+        raise IndexError(
+            f"index {int(index[bad][0])} is not in the training set: num_train is {size}, which must be the length "
+            "of the set in adiw.Indexed and stay so while training"
+        )
     return index, None
+
+
+def check_distinct(index: Tensor) -> None:
+    """Refuse an index (n,) on the CPU that names a sample twice; on a GPU looking would stall the step.
+
+    >>> check_distinct(torch.tensor([3, 5, 3]))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw them without replacement ...
+    """
+    if index.is_cuda:
+        return
+    ordered = index.sort().values
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise ValueError(f"sample {int(twice[0])} is twice in a batch, so the sampler repeats samples: {REPEATS}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,9 +59,10 @@ class Module(pl.LightningModule):  # type: ignore[misc]
         return torch.optim.SGD(self.parameters(), lr=0.5)
 
 
-def reweighting(divergence: str = "kl") -> Reweighting:
+def reweighting(divergence: str = "kl", repeats: bool = False) -> Reweighting:
     def make(module: nn.Module, num_train: int) -> ADIW:
-        return ADIW(module, CRITERION, VAL, num_train, divergence, generator=Generator().manual_seed(0))
+        seeded = Generator().manual_seed(0)
+        return ADIW(module, CRITERION, VAL, num_train, divergence, repeats=repeats, generator=seeded)
 
     return Reweighting(make)
 
@@ -109,7 +109,7 @@ def test_a_run_resumes_from_lightnings_own_checkpoint(tmp_path: Path, divergence
     first = trainer(reweighting(divergence), tmp_path / "part", 2)
     first.fit(Module(), loader())
     path = first.checkpoint_callback.best_model_path
-    assert set(torch.load(path, weights_only=True)["callbacks"]["Reweighting"]) == {"num_train", "method"}
+    assert "ledger.used.slots" in torch.load(path, weights_only=True)["callbacks"]["Reweighting"]
     module, callback = Module(), reweighting(divergence)
     trainer(callback, tmp_path / "part", 4).fit(module, loader(), ckpt_path=path)
 
@@ -192,20 +192,22 @@ def test_a_training_set_without_numbers_and_several_loaders(tmp_path: Path) -> N
         fit(tmp_path, {"a": loader(), "b": loader()})
 
 
-def test_a_sampler_that_repeats_samples_is_remarked_on_and_works(tmp_path: Path) -> None:
-    callback = reweighting()
-    repeating = RandomSampler(TRAIN, replacement=True, num_samples=80, generator=Generator().manual_seed(0))
-    with pytest.warns(UserWarning, match="RandomSampler may repeat samples: one that is twice in a batch keeps the"):
-        fit(tmp_path, loader(sampler=repeating), callback=callback, epochs=2)
+def test_a_sampler_that_repeats_samples(tmp_path: Path) -> None:
+    repeating = RandomSampler(TRAIN, replacement=True, generator=Generator().manual_seed(0))
+    with pytest.raises(ValueError, match=r"RandomSampler repeats samples: draw them without replacement"):
+        fit(tmp_path, loader(sampler=repeating))
+    longer = [*range(40), 3]
+    with pytest.raises(ValueError, match=r"list repeats samples: .*, or allow it with adiw.ADIW.*repeats=True"):
+        fit(tmp_path, loader(sampler=longer))
+    callback = reweighting(repeats=True)
+    fit(tmp_path, loader(sampler=repeating), callback=callback, epochs=2)
     assert callback.weights.isfinite().all()
     assert callback.weights.std() > 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        fit(
-            tmp_path,
-            loader(torch.utils.data.Subset(Indexed(TRAIN), [5, 7, 9, 11]), shuffle=False),
-            log_every_n_steps=1,
-        )
+
+
+def test_a_part_of_a_numbered_set_repeats_nothing(tmp_path: Path) -> None:
+    part = torch.utils.data.Subset(Indexed(TRAIN), [5, 7, 9, 11])
+    fit(tmp_path, loader(part, shuffle=False), log_every_n_steps=1)
 
 
 class Growing(Module):
@@ -222,7 +224,7 @@ def test_a_training_set_that_changes_its_length(tmp_path: Path) -> None:
     first = trainer(reweighting(), tmp_path, 1)
     first.fit(Module(), loader())
     shorter = loader(Indexed(TensorDataset(X[:30], Y[:30])), shuffle=True)
-    with pytest.raises(ValueError, match="has 30 samples, but had 40 in the checkpoint"):
+    with pytest.raises(ValueError, match="this state is of 40 training samples, but there are 30 now"):
         trainer(reweighting(), tmp_path, 2).fit(
             Module(), shorter, ckpt_path=first.checkpoint_callback.best_model_path
         )
@@ -253,11 +255,11 @@ def test_no_callback_or_two_and_a_call_outside_training(tmp_path: Path) -> None:
         fit(tmp_path, loader(), Confused())
 
 
-def test_several_processes_are_refused() -> None:
+def test_a_strategy_that_splits_the_model() -> None:
     class Many:
-        world_size = 2
+        world_size, strategy = 2, pl.strategies.FSDPStrategy()
 
-    with pytest.raises(NotImplementedError, match="2 processes, which this integration has not been tried with"):
+    with pytest.raises(ValueError, match=r'FSDPStrategy with 2 processes may split the model.*strategy="ddp"'):
         reweighting().on_train_start(Many(), Module())  # type: ignore[arg-type]
 
 

@@ -23,8 +23,7 @@ def check_pair(
     X_test = y if X_test is None else X_test
     if X_test is None:
         raise ValueError(f"{type(estimator).__name__} compares two samples: call fit(X_train, X_test)")
-    train: Array = check_array(X_train, dtype=np.float64, input_name="X_train", estimator=estimator)
-    test: Array = check_array(X_test, dtype=np.float64, input_name="X_test", estimator=estimator)
+    train, test = _matrix(estimator, X_train, "X_train"), _matrix(estimator, X_test, "X_test")
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"X_train has {train.shape[1]} columns and X_test {test.shape[1]}: they must agree")
     return train, test
@@ -33,10 +32,17 @@ def check_pair(
 def check_points(estimator: Any, X: ArrayLike) -> Array:
     """New points for a fitted estimator, as a finite float64 matrix with the columns of the fit."""
     check_is_fitted(estimator, "width_")
-    points: Array = check_array(X, dtype=np.float64, estimator=estimator)
+    points = _matrix(estimator, X, "X")
     if points.shape[1] != estimator.n_features_in_:
-        raise ValueError(f"X has {points.shape[1]} columns, but the fit had {estimator.n_features_in_}")
+        name, expected = type(estimator).__name__, estimator.n_features_in_
+        raise ValueError(f"X has {points.shape[1]} features, but {name} is expecting {expected} features as input")
     return points
+
+
+def _matrix(estimator: Any, X: ArrayLike, name: str) -> Array:
+    """A finite float64 matrix that torch may share: one that is read-only, such as a memory map, is copied."""
+    checked = check_array(X, dtype=np.float64, input_name=name, estimator=estimator)
+    return np.require(checked, requirements="W")
 
 
 def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:

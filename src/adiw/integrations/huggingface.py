@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from torch.utils.data import DataLoader
 from adiw.dynamic import ADIW
 from adiw.indexed import Indexed
 from adiw.integrations.collated import Collated, KeepIndex
-from adiw.integrations.method import Method, check_model, check_processes, health, restore, saved
-from adiw.integrations.training_set import check_length, count_samples, numbered_part, remark_on_repeats
-from adiw.integrations.versions import require
+from adiw.integrations.method import Method, health
+from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
+from adiw.observer import check_trainable
+from adiw.versions import require
 
 require("transformers", "5.22", "hf")
 require("accelerate", "1.15", "hf")
@@ -25,9 +27,32 @@ if TYPE_CHECKING:
 else:
     Trainer = object  # a mixin: the Trainer is the class beside it
 
-__all__ = ["ADIW", "Collated", "Indexed", "ReweightingMixin"]
+__all__ = ["ADIW", "Collated", "Indexed", "ReweightingMixin", "classify"]
 
 FILE = "adiw.pt"  # in each checkpoint folder
+
+
+def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(logits, labels) of a classifier for a batch of columns, for loops of one's own.
+
+    A batch to train on must have the column "index", which the model does not see.
+    """
+    if model.training and "index" not in batch:
+        raise ValueError(
+            f'batches have no "index", only {", ".join(batch)}: wrap the training set, '
+            "DataLoader(Indexed(train_set), ...)"
+        )
+    return _logits_and_labels(model, {key: value for key, value in batch.items() if key != "index"})
+
+
+def _logits_and_labels(model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
+    if "labels" not in batch:
+        raise ValueError(
+            f'batches have no "labels", only {", ".join(batch)}: a model whose forward has no such argument needs '
+            'TrainingArguments(label_names=["labels"]), and other names an outputs_and_targets of their own'
+        )
+    inputs = {key: value for key, value in batch.items() if key != "labels"}
+    return model(**inputs).logits, batch["labels"]
 
 
 class ReweightingMixin(Trainer):
@@ -58,8 +83,7 @@ class ReweightingMixin(Trainer):
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
         """What the criterion takes, for training and trusted batches: by default logits and labels."""
-        inputs = {key: value for key, value in batch.items() if key != "labels"}
-        return model(**inputs).logits, batch["labels"]
+        return _logits_and_labels(model, batch)
 
     @property
     def weights(self) -> Tensor:
@@ -101,25 +125,30 @@ class ReweightingMixin(Trainer):
             loader = super().get_train_dataloader()
         finally:
             self._signature_columns, self.train_dataset, self.data_collator = columns, dataset, collator
-        remark_on_repeats(loader)
+        assert self.method is not None  # _get_ready made it
+        check_repeats(self.method, loader)
         return loader
 
     def _get_ready(self, model: Any) -> None:
         """Make the method, or check that the one of an earlier call still fits."""
-        check_processes(self.args.world_size)
-        check_model(model)
+        check_trainable(model)
         self._check_settings()
         num_train = count_samples(self.train_dataset)
         if self.method is None or self._method_of is not model:
             loader = self.get_test_dataloader(self.trusted_set)  # for its collator: unused columns are removed
             self.method = self.make_reweight(model, Collated(loader.dataset, loader.collate_fn), num_train)
             self._method_of = model
-        check_length(len(self.weights), num_train, "when training started")
+        check_length(self.method, self.train_dataset)
 
     def _check_settings(self) -> None:
         if self.trusted_set is None:
             raise ValueError(
                 "there is no trusted set: class ReweightedTrainer(ReweightingMixin, Trainer): trusted_set = ..."
+            )
+        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            raise ValueError(
+                "DeepSpeed and FSDP split the model, and trusted samples need all of it in every process: leave them "
+                "out, and several processes train with DistributedDataParallel"
             )
         if self.compute_loss_func is not None or self.args.label_smoothing_factor > 0:
             raise ValueError(
@@ -136,8 +165,8 @@ class ReweightingMixin(Trainer):
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         """The weights go where the optimizer goes: ``save_only_model`` leaves both out."""
         super()._save_optimizer_and_scheduler(output_dir)
-        if self.method is not None:
-            torch.save(saved(self.method), Path(output_dir, FILE))
+        if self.method is not None and self.args.should_save:  # all processes have the same
+            torch.save(self.method.state_dict(), Path(output_dir, FILE))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -145,6 +174,6 @@ class ReweightingMixin(Trainer):
             return
         path = Path(checkpoint, FILE)
         if path.exists():
-            restore(self.method, torch.load(path, map_location=self.args.device, weights_only=True))
+            self.method.load_state_dict(torch.load(path, map_location=self.args.device, weights_only=True))
         else:
             warnings.warn(f"{path} is not there: the weights start at one", stacklevel=2)

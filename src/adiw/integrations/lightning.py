@@ -10,13 +10,15 @@ from torch import Tensor
 
 from adiw.dynamic import ADIW
 from adiw.indexed import Indexed
-from adiw.integrations.method import Method, check_model, check_processes, health, restore, saved
-from adiw.integrations.training_set import check_length, count_samples, numbered_part, remark_on_repeats
-from adiw.integrations.versions import require
+from adiw.integrations.method import Method, health
+from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
+from adiw.observer import check_trainable
+from adiw.versions import require
 
 require("lightning", "2.4", "lightning")
 
 from lightning.pytorch import Callback, LightningModule, Trainer  # noqa: E402 (the version is checked first)
+from lightning.pytorch.strategies import DDPStrategy  # noqa: E402
 
 # With ADIW and Indexed, one import is all that a script changes at its top.
 __all__ = ["ADIW", "Indexed", "Reweighting", "weighted_loss"]
@@ -57,19 +59,19 @@ class Reweighting(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Make the method, or keep that of an earlier fit of this module, and go on from a checkpoint."""
-        check_processes(trainer.world_size)
-        check_model(pl_module)
-        remark_on_repeats(_loader(trainer))
+        _check_strategy(trainer)
+        check_trainable(pl_module)
         if self.method is None or self._module is not pl_module:
             self.method, self._module = self.make(pl_module, count_samples(_loader(trainer).dataset)), pl_module
-        self.method.to(pl_module.device)
+        check_repeats(self.method, _loader(trainer))
+        self.method.to(pl_module.device)  # first: random numbers are restored on their device
         if self._saved:
-            restore(self.method, self._saved)
+            self.method.load_state_dict(self._saved)
             self._saved = {}
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Loaders may be made anew between epochs: the samples must still be the same ones."""
-        check_length(len(self.weights), count_samples(_loader(trainer).dataset), "when training started")
+        check_length(self._ready(), _loader(trainer).dataset)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Say what is missing before ``training_step`` fails to unpack it."""
@@ -77,8 +79,8 @@ class Reweighting(Callback):
             _check_batch(batch, numbered_part(_loader(trainer).dataset) is not None)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Log the health of the weights."""
-        pl_module.log_dict(health(self._ready()))
+        """Log the health of the weights, which is the same in all processes."""
+        pl_module.log_dict(health(self._ready()), sync_dist=trainer.world_size > 1)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
         """A checkpoint of a run without this callback has no weights: they start at one."""
@@ -93,7 +95,7 @@ class Reweighting(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What Lightning writes into its checkpoint."""
-        return self._saved if self.method is None else saved(self.method)
+        return self._saved if self.method is None else self.method.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep what Lightning read, for ``on_train_start``: the module is not on its device yet."""
@@ -123,6 +125,15 @@ def weighted_loss(module: LightningModule, outputs: Any, targets: Any, index: Te
     if not module.trainer.training:
         raise RuntimeError("weighted_loss is for training_step: elsewhere samples have no weights, use your own loss")
     return found[0].loss(outputs, targets, index, inputs)
+
+
+def _check_strategy(trainer: Trainer) -> None:
+    """Every process must have the whole model, for it runs a part of the trusted samples through it."""
+    if trainer.world_size > 1 and not isinstance(trainer.strategy, DDPStrategy):
+        raise ValueError(
+            f"{type(trainer.strategy).__name__} with {trainer.world_size} processes may split the model, and trusted "
+            'samples need all of it: use Trainer(strategy="ddp")'
+        )
 
 
 def _loader(trainer: Trainer) -> Any:

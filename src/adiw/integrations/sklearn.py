@@ -1,36 +1,32 @@
 """ReweightedClassifier: a network for arrays in scikit-learn's form, weighted by a few trusted samples."""
 
+# ruff: noqa: E402 (versions are checked before anything needs them)
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import TensorDataset
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from adiw.versions import require
 
-    from adiw.integrations.skorch_net import Numbered, WeightedNet, whole
-except ImportError as error:
-    raise ImportError(
-        'ReweightedClassifier needs skorch and scikit-learn 1.6 or later: pip install "adiw[sklearn]"'
-    ) from error
+require("scikit-learn", "1.6", "sklearn")
+require("skorch", "1.1", "sklearn")
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from adiw import ADIW
 from adiw.divergences import Divergence
-from adiw.models import MLP
-
-Factory = Callable[[tuple[int, ...], int], nn.Module]
+from adiw.integrations.skorch_net import Factory, Numbered, WeightedNet, as_tensor, build_module, seeded, whole
 
 
 class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -45,6 +41,8 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         mean_one, cap, min_ess: limits on the weights, see ``adiw.Limits``.
         callbacks: skorch's callbacks, such as a learning-rate scheduler.
         device: where the network is.
+        warm_start: whether another ``fit`` on the same rows trains for ``epochs`` more, from the last network and
+            weights, also after pickling; otherwise it begins anew.
         random_state: an int makes everything repeatable; torch's own random state is left as it was.
 
     Attributes:
@@ -61,6 +59,11 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     (['no', 'yes'], (200,))
     """
 
+    net_: WeightedNet
+    classes_: NDArray[Any]
+    sample_weight_: NDArray[np.float32]
+    _last: dict[str, Any]  # weights and random state, from which another fit goes on
+
     def __init__(
         self,
         module: nn.Module | Factory | None = None,
@@ -76,12 +79,13 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         min_ess: float = 0.0,
         callbacks: Sequence[Any] | None = None,
         device: str = "cpu",
+        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.module, self.divergence = module, divergence
         self.epochs, self.batch_size, self.lr, self.weight_decay = epochs, batch_size, lr, weight_decay
         self.optimizer, self.callbacks, self.device, self.random_state = optimizer, callbacks, device, random_state
-        self.mean_one, self.cap, self.min_ess = mean_one, cap, min_ess
+        self.mean_one, self.cap, self.min_ess, self.warm_start = mean_one, cap, min_ess, warm_start
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, X_val: ArrayLike | None = None, y_val: ArrayLike | None = None
@@ -91,24 +95,44 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Without trusted samples it is the plain network, every weight one, and a warning says so. None are held out
         of X: its labels are not trusted, and weights that match them would mean nothing.
         """
-        rows, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True)
-        check_classification_targets(labels)
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"ReweightedClassifier needs two classes or more, and y has 1 class: {self.classes_[0]!r}"
-            )
+        last: dict[str, Any] = self._last if self.warm_start and hasattr(self, "_last") else {}
+        rows, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True, reset=not last)
+        numbers = self._numbers(labels, going_on=bool(last))
         for name in ("epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
         trusted = self._trusted(X_val, y_val)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed, self.device):
-            self.net_ = self._net(rows.shape).initialize()
-            reweight = None if trusted is None else self._reweight(trusted, len(rows), seed)
-            self.net_.train_with(Numbered(as_tensor(rows), torch.from_numpy(numbers)), reweight)
-        self.sample_weight_ = np.ones(len(rows), np.float32) if reweight is None else reweight.weights.cpu().numpy()
+            net = self.net_.set_params(max_epochs=self.epochs) if last else self._net(rows.shape).initialize()
+            reweight = None if trusted is None else self._reweight(net, trusted, len(rows), seed)
+            if reweight is not None and last.get("weights") is not None:
+                reweight.load_state_dict(last["weights"])
+            torch.set_rng_state(last.get("random", torch.get_rng_state()))
+            net.train_with(Numbered(as_tensor(rows), torch.from_numpy(numbers)), reweight)
+            self._last = {
+                "weights": None if reweight is None else reweight.state_dict(),
+                "random": torch.get_rng_state(),
+            }
+        self.net_ = net
+        self.sample_weight_ = (
+            np.ones(len(rows), np.float32) if reweight is None else reweight.weights.cpu().numpy().copy()
+        )
         return self
+
+    def _numbers(self, labels: NDArray[Any], going_on: bool) -> NDArray[np.int64]:
+        """Each label's place in ``classes_``, (n,); when going on, it must have one."""
+        check_classification_targets(labels)
+        classes, numbers = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"ReweightedClassifier needs two classes or more, and y has 1 class: {classes[0]!r}")
+        if going_on and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start=True goes on with the classes {self.classes_.tolist()}, but y has {classes.tolist()}: "
+                "fit the same rows, or a clone"
+            )
+        self.classes_ = classes
+        return numbers
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
         """The probability of each class in ``classes_``, (n, C)."""
@@ -142,10 +166,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             verbose=0,
         )
 
-    def _reweight(self, trusted: TensorDataset, num_train: int, seed: int) -> ADIW:
+    def _reweight(self, net: WeightedNet, trusted: TensorDataset, num_train: int, seed: int) -> ADIW:
         criterion = nn.CrossEntropyLoss(reduction="none")
         return ADIW(
-            self.net_.module_,
+            net.module_,
             criterion,
             trusted,
             num_train,
@@ -176,27 +200,3 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(unknown):
             raise ValueError(f"y_val has labels that y does not have: {', '.join(map(repr, unknown.tolist()))}")
         return TensorDataset(as_tensor(rows), torch.from_numpy(np.searchsorted(self.classes_, labels)))
-
-
-def build_module(module: nn.Module | Factory | None, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """The network to train: made by a factory, or a copy of the one that was given."""
-    if isinstance(module, nn.Module):
-        return copy.deepcopy(module)
-    factory = MLP if module is None else module
-    if not callable(factory):
-        raise TypeError(f"module must be a network, or be called as module(input_shape, num_classes), got {module!r}")
-    return factory(input_shape, num_classes)
-
-
-def as_tensor(X: NDArray[np.float32]) -> Tensor:
-    """A tensor of its own: arrays of others may be read-only."""
-    return torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
-
-
-@contextmanager
-def seeded(seed: int, device: str) -> Iterator[None]:
-    """torch's random state from this seed, and afterwards as it was."""
-    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
-    with torch.random.fork_rng(devices=list(gpus)):
-        torch.manual_seed(seed)
-        yield

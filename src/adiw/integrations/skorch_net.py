@@ -1,15 +1,22 @@
-"""The skorch net behind ``ReweightedClassifier``: its training loss is the weighted one."""
+"""The skorch net behind ``ReweightedClassifier``: its network, its rows, and the weighted loss that trains it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from skorch import NeuralNetClassifier
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from adiw.models import MLP
+
+Factory = Callable[[tuple[int, ...], int], nn.Module]
 Batch = tuple[Tensor, tuple[Tensor, Tensor]]
 WeightedLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -55,3 +62,27 @@ class WeightedNet(NeuralNetClassifier):  # type: ignore[misc]
         if self.weighted_loss_ is None:
             return nn.functional.cross_entropy(y_pred, labels)
         return self.weighted_loss_(y_pred, labels, index)
+
+
+def build_module(module: nn.Module | Factory | None, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
+    """The network to train: made by a factory, or a copy of the one that was given."""
+    if isinstance(module, nn.Module):
+        return copy.deepcopy(module)
+    factory = MLP if module is None else module
+    if not callable(factory):
+        raise TypeError(f"module must be a network, or be called as module(input_shape, num_classes), got {module!r}")
+    return factory(input_shape, num_classes)
+
+
+def as_tensor(X: NDArray[np.float32]) -> Tensor:
+    """A tensor of its own: arrays of others may be read-only."""
+    return torch.from_numpy(np.array(X, dtype=np.float32, order="C"))
+
+
+@contextmanager
+def seeded(seed: int, device: str) -> Iterator[None]:
+    """torch's random state from this seed, and afterwards as it was."""
+    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
+    with torch.random.fork_rng(devices=list(gpus)):
+        torch.manual_seed(seed)
+        yield

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from adiw.indexed import Indexed
+from adiw.integrations.method import Method
+from adiw.store import REPEATS
 
 
 def numbered_part(dataset: Any) -> Indexed | None:
@@ -31,22 +32,27 @@ def count_samples(dataset: Any) -> int:
     return len(whole)
 
 
-def check_length(expected: int, found: int, since: str) -> None:
-    """Refuse a training set whose length has changed ``since`` then: its numbers may mean other samples."""
+def check_length(method: Method, dataset: Any) -> None:
+    """Refuse a training set whose length has changed since training started: its numbers may mean other samples."""
+    expected, found = len(method.weights), count_samples(dataset)
     if found != expected:
         raise ValueError(
-            f"the training set has {found} samples, but had {expected} {since}: weights belong to samples by their "
-            "number, so go on with the same set, or begin anew without the old weights"
+            f"the training set has {found} samples, but had {expected} when training started: weights belong to "
+            "samples by their number, so go on with the same set, or begin anew with a new method"
         )
 
 
-def remark_on_repeats(loader: Any) -> None:
-    """Warn when a loader's sampler may draw a sample more than once: it works, but one should know how."""
-    sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)  # where accelerate puts it
+def check_repeats(method: Method, loader: Any) -> None:
+    """Refuse a loader whose sampler draws samples more than once, unless the method allows it."""
+    sampler = _sampler(loader)
     longer = hasattr(sampler, "__len__") and len(sampler) > len(loader.dataset)
-    if longer or getattr(sampler, "replacement", False):
-        warnings.warn(
-            f"{type(sampler).__name__} may repeat samples: one that is twice in a batch keeps the mean of its "
-            "weights, and the warm-up ends after as many samples as the training set has, not after each was seen",
-            stacklevel=2,
-        )
+    if (longer or getattr(sampler, "replacement", False)) and not method.ledger.repeats:
+        raise ValueError(f"{type(sampler).__name__} repeats samples: {REPEATS}")
+
+
+def _sampler(loader: Any) -> Any:
+    """The sampler of single samples, also below what accelerate puts around it."""
+    batches = loader.batch_sampler
+    while hasattr(batches, "batch_sampler"):
+        batches = batches.batch_sampler
+    return getattr(batches, "sampler", loader.sampler)

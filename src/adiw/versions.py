@@ -6,22 +6,21 @@ import re
 from importlib import metadata
 
 
-def require(package: str, least: str, extra: str) -> None:
+def require(package: str, least: str, extra: str | None = None) -> None:
     """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` brings it.
 
-    >>> require("torch", "2.4", "all")
-    >>> require("torch", "99.0", "all")  # doctest: +ELLIPSIS
+    >>> require("torch", "2.4")
+    >>> require("torch", "99.0")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ImportError: expected torch 99.0 or later, found ...: pip install --upgrade "adiw[all]"
+    ImportError: expected torch 99.0 or later, found ...: pip install --upgrade torch
     """
+    what = package if extra is None else f'"adiw[{extra}]"'
     try:
         found = metadata.version(package)
     except metadata.PackageNotFoundError:
-        raise ImportError(f'{package} is not installed: pip install "adiw[{extra}]"') from None
+        raise ImportError(f"{package} is not installed: pip install {what}") from None
     if _numbers(found) < _numbers(least):
-        raise ImportError(
-            f'expected {package} {least} or later, found {found}: pip install --upgrade "adiw[{extra}]"'
-        )
+        raise ImportError(f"expected {package} {least} or later, found {found}: pip install --upgrade {what}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,0 +1,153 @@
+"""The same training under Lightning, the Trainer and accelerate, by one process or by several: for the tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import pytest
+import torch
+from accelerate import Accelerator, DataLoaderConfiguration
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Generator, Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+from transformers import Trainer, TrainingArguments
+
+from adiw.integrations.huggingface import ADIW, Indexed, ReweightingMixin, classify
+from adiw.integrations.lightning import Reweighting, weighted_loss
+
+NUM_TRAIN, BATCH, CLASSES, EPOCHS = 48, 8, 4, 3  # the batch of all processes together
+CRITERION = nn.CrossEntropyLoss(reduction="none")
+_random = Generator().manual_seed(0)
+X = torch.randn(NUM_TRAIN, 6, generator=_random)
+Y = torch.randint(CLASSES, (NUM_TRAIN,), generator=_random)
+
+
+class Rows(Dataset[dict[str, Tensor]]):
+    """Columns as a Trainer takes them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> dict[str, Tensor]:
+        return {"x": X[number], "labels": Y[number]}
+
+
+class Outputs(dict[str, Tensor]):
+    @property
+    def logits(self) -> Tensor:
+        return self["logits"]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, CLASSES))
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=0.5, generator=Generator().manual_seed(1))
+
+    def forward(self, x: Tensor) -> Outputs:
+        return Outputs(logits=self.layers(x))
+
+
+class Module(pl.LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x).logits
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        x, y, index = batch
+        return weighted_loss(self, self(x), y, index)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.5)
+
+
+Found = tuple[Tensor, list[Tensor]]  # weights and parameters
+
+
+def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+    callback = Reweighting(lambda module, num_train: ADIW(module, CRITERION, TensorDataset(X[:9], Y[:9]), num_train))
+    checkpoints = ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)
+    trainer = pl.Trainer(
+        callbacks=[callback, checkpoints],
+        max_epochs=EPOCHS,
+        accelerator="cpu",
+        devices=size,
+        strategy="ddp" if size > 1 else "auto",
+        use_distributed_sampler=False,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    module, data = Module(), Indexed(TensorDataset(X, Y))
+    sampler = DistributedSampler(data, num_replicas=size, rank=rank)  # the same order for any number of processes
+    trainer.fit(module, DataLoader(data, BATCH // size, sampler=sampler), ckpt_path=start)
+    assert float(trainer.callback_metrics["weights/ess"]) == pytest.approx(callback.method.summary().ess)
+    return callback.weights.clone(), [parameter.detach().clone() for parameter in module.parameters()]
+
+
+class ReweightedTrainer(ReweightingMixin, Trainer):
+    trusted_set = Rows(9)
+
+
+def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=EPOCHS,
+        per_device_train_batch_size=BATCH // size,
+        learning_rate=0.5,
+        optim="sgd",
+        save_strategy="epoch",
+        label_names=["labels"],  # forward does not take them
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    trainer = ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN))
+    trainer.train(resume_from_checkpoint=None if start is None else str(start))
+    return trainer.weights.clone(), [parameter.detach().clone() for parameter in trainer.model.parameters()]
+
+
+def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+    order = DataLoaderConfiguration(use_seedable_sampler=True, data_seed=0)
+    accelerator = Accelerator(cpu=True, dataloader_config=order)
+    loader = DataLoader(Indexed(Rows(NUM_TRAIN)), BATCH // size, shuffle=True)
+    model = Net()
+    model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5), loader)
+    reweight = ADIW(model, CRITERION, Rows(9), NUM_TRAIN, forward=classify)
+    accelerator.register_for_checkpointing(reweight)
+    if start is not None:
+        accelerator.load_state(str(start))
+    for epoch in range(0 if start is None else 2, EPOCHS):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            accelerator.backward(reweight(*classify(model, batch), batch["index"]))
+            optimizer.step()
+            optimizer.zero_grad()
+        accelerator.save_state(str(folder / f"epoch-{epoch + 1}"))
+    return reweight.weights.clone(), [parameter.detach().clone() for parameter in model.parameters()]
+
+
+TRAINERS = {"lightning": by_lightning, "trainer": by_trainer, "accelerate": by_accelerate}
+
+
+def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:
+    """With each of them, as torchrun would start it."""
+    torch.set_num_threads(1)
+    numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
+    os.environ |= {**numbers, "TORCHELASTIC_RUN_ID": "tests"}
+    found = {}
+    for name, train in TRAINERS.items():
+        torch.manual_seed(rank)  # what must be alike comes from the first process
+        found[name] = train(rank, size, folder / name)
+    return found
