@@ -43,7 +43,9 @@ def make(divergence: Any, transform: str, x_val: Tensor, y_val: Tensor, limits: 
     settings = {**limits, "warmup_steps": 0, "generator": Generator().manual_seed(0), "forward": forward}
     chosen = TRANSFORMS[transform]()
     val_set = TensorDataset(x_val, y_val)
-    return ADIW(Echo(), first_column, val_set, NUM_TRAIN, divergence, transform=chosen, **settings)
+    return ADIW(
+        Echo(), first_column, val_set, NUM_TRAIN, divergence, transform=chosen, **{"repeats": True, **settings}
+    )
 
 
 @st.composite
