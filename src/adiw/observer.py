@@ -33,8 +33,8 @@ class Observer:
         """One loss per sample (n,), in float32 or better."""
         if getattr(getattr(self.given, "_join_config", None), "enable", False):
             raise RuntimeError(
-                "torch's Join cannot stand in for a process that has run out of batches here, since the losses of all "
-                "are gathered: iterate over adiw.together(loader) instead, which ends for all at once"
+                "torch's Join cannot stand in for a process that has run out of batches: the losses of all are "
+                "gathered here. Iterate over adiw.together(loader) instead, which ends for all at once"
             )
         return per_sample_losses(self.criterion, outputs, targets)
 

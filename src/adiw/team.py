@@ -103,6 +103,10 @@ class Team:
         self._run(dist.all_gather_object, flags, flag)
         return any(flags)
 
+    def wait(self) -> None:
+        """Until all processes are here."""
+        self.any(False)
+
     def share(self, tensors: Iterable[Tensor]) -> None:
         """Let all processes have the first one's values."""
         for tensor in tensors:
