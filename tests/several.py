@@ -18,9 +18,32 @@ from torch import Generator, Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW
+from adiw import ADIW, Features
+from adiw.baselines import DIW, L2R, MWNet, Random, Uniform
+from adiw.divergences import KL, MMD, Squared, Wasserstein
 
 NUM_TRAIN, BATCH, NUM_VAL, CLASSES = 96, 24, 37, 4
+
+
+VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "kl": lambda: {"divergence": KL()},
+    "mmd": lambda: {"divergence": MMD(width=0.3)},
+    "mmd local": lambda: {"divergence": MMD(width=0.3, step="local"), "val_refresh": 5, "val_every": 2},
+    "squared": lambda: {"divergence": Squared(width=0.3)},
+    "wasserstein": lambda: {"divergence": Wasserstein()},
+    "network": lambda: {"divergence": Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)},
+    "features": lambda: {"transform": Features("1", num_classes=4), "divergence": KL()},
+    "streamed, exact, mean one": lambda: {"cache_bytes": 0, "exact": True, "mean_one": True},
+}
+BASELINES: dict[str, Callable[[], dict[str, Any]]] = {
+    "uniform": lambda: {"method": Uniform},
+    "random": lambda: {"method": Random},
+    "l2r": lambda: {"method": L2R},
+    "mw-net": lambda: {"method": MWNet},
+    "diw": lambda: {"method": DIW, "width": 0.3, "reduction": "sum"},
+}
+# Their random numbers are drawn for every row, also for those that pad a part of unequal size.
+EVEN = ("network", "random")
 
 
 def data() -> tuple[Tensor, Tensor, TensorDataset]:
@@ -41,15 +64,24 @@ def network() -> nn.Module:
 def train(
     rank: int, size: int, settings: dict[str, Any], steps: range, state: Any = None, even: bool = False
 ) -> dict[str, Any]:
-    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes."""
+    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes.
+
+    ``settings`` are those of ADIW, or of the method that they name. Batches shrink by up to four samples, which
+    leaves parts of unequal size, unless they are to be ``even``.
+    """
     torch.set_num_threads(1)
     x, y, val = data()
     plain = network()
     model = DistributedDataParallel(plain) if size > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
     # Seeds differ between the processes: what must be alike comes from the first.
-    given = {"val_batch": 17, "warmup_steps": 2, "generator": Generator().manual_seed(rank), **settings}
-    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
+    given = {"val_batch": 17, "generator": Generator().manual_seed(rank), **settings}
+    method = given.pop("method", ADIW)
+    if method in (ADIW, DIW):
+        given = {"warmup_steps": 2, **given}
+    if method is MWNet:
+        given["optimizer"] = optimizer
+    reweight = method(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
     if state is not None:
         state = copy.deepcopy(state)  # it came through memory that the processes share
         plain.load_state_dict(state["model"])
@@ -59,7 +91,7 @@ def train(
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[
             : BATCH - (0 if even else step % 5)
         ]
-        index = batch.tensor_split(size)[rank]  # parts of unequal size in four steps of five
+        index = batch.tensor_split(size)[rank]
         reweight(model(x[index]), y[index], index, inputs=x[index]).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from adiw import Features
-from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.team import Team
-from tests.several import in_processes, train
+from tests.several import BASELINES, EVEN, VARIANTS, in_processes, train
 
-VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "kl": lambda: {"divergence": KL()},
-    "mmd": lambda: {"divergence": MMD(width=0.3)},
-    "mmd local": lambda: {"divergence": MMD(width=0.3, step="local"), "val_refresh": 5, "val_every": 2},
-    "squared": lambda: {"divergence": Squared(width=0.3)},
-    "wasserstein": lambda: {"divergence": Wasserstein()},
-    "network": lambda: {"divergence": Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)},
-    "features": lambda: {"transform": Features("1", num_classes=4), "divergence": KL()},
-    "streamed, exact, mean one": lambda: {"cache_bytes": 0, "exact": True, "mean_one": True},
-}
 STEPS = range(12)
+ALL = {**VARIANTS, **BASELINES}
 
 
 def train_all(rank: int, size: int) -> dict[str, Any]:
-    # The network's random numbers are drawn for every row, also for those that pad an uneven batch.
-    return {name: train(rank, size, make(), STEPS, even=name == "network") for name, make in VARIANTS.items()}
+    return {name: train(rank, size, make(), STEPS, even=name in EVEN) for name, make in ALL.items()}
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +27,11 @@ def alone() -> dict[str, Any]:
 def test_parts_give_what_the_whole_gives(alone: dict[str, Any], size: int) -> None:
     for found in in_processes(size, train_all):
         for name, expected in alone.items():
-            torch.testing.assert_close(found[name]["weights"], expected["weights"], rtol=1e-8, atol=1e-8, msg=name)
+            # DIW's quadratic program is all but singular: in twelve steps it makes a last digit a fifth one.
+            near = {"rtol": 1e-3, "atol": 1e-3} if name == "diw" else {"rtol": 1e-8, "atol": 1e-8}
+            torch.testing.assert_close(found[name]["weights"], expected["weights"], msg=name, **near)
             for mine, theirs in zip(found[name]["parameters"], expected["parameters"], strict=True):
-                torch.testing.assert_close(mine, theirs, rtol=1e-8, atol=1e-8)
+                torch.testing.assert_close(mine, theirs, msg=name, **near)
     assert any((expected["weights"] != 1).any() for expected in alone.values())
 
 

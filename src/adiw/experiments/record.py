@@ -74,28 +74,6 @@ class Folder:
         os.replace(self.path / (name + ".part.npy"), self.path / name)
 
 
-class Unwritten(Folder):
-    """The folder for a process that leaves writing to another: nothing that is given to it is kept."""
-
-    def create(self) -> None:
-        pass
-
-    def write_json(self, name: str, content: Any) -> None:
-        pass
-
-    def write_rows(self, name: str, rows: list[Row]) -> None:
-        pass
-
-    def append_row(self, name: str, row: Row) -> None:
-        pass
-
-    def remove(self, name: str) -> None:
-        pass
-
-    def write_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        pass
-
-
 def _line(row: Row) -> str:
     """A row as a line of JSON, which knows no nan and no infinity: they become null.
 

@@ -17,10 +17,11 @@ from adiw.engine.capture import Captured
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.job import Job
 from adiw.experiments.methods import find
-from adiw.experiments.record import Folder, Row, Unwritten, provenance, summarise
+from adiw.experiments.record import Folder, Row, provenance, summarise
 from adiw.experiments.resume import check_folder, fitting
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
+from adiw.experiments.unwritten import Unwritten
 from adiw.experiments.watch import DeadRunError, check_alive
 from adiw.team import Team
 

@@ -1,0 +1,95 @@
+"""Two and four processes with a part of each batch against one with all of it, for every variant of ADIW."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from tests.several import BASELINES, BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
+from torch import Tensor
+
+from adiw import Features
+from adiw.divergences import KL, MMD, Squared, Wasserstein
+from adiw.engine.checkpoint import write_atomically
+from adiw.experiments.record import provenance
+
+STEPS, SIZES, BOUND = 200, (2, 4), 1e-5
+NETWORK = Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)
+MORE: dict[str, Callable[[], dict[str, Any]]] = {
+    "kl auto": lambda: {"divergence": KL(width="auto")},
+    "kl optimum": lambda: {"divergence": KL(update="optimum", step_size=0.1)},
+    "kl euclidean": lambda: {"divergence": KL(update="euclidean", step_size=0.1)},
+    "mmd auto, limits": lambda: {"divergence": MMD(width="auto"), "mean_one": True, "cap": 1.5, "min_ess": 0.8},
+    "mmd, several steps": lambda: {"divergence": MMD(width=0.3), "steps": 3},
+    "features mmd": lambda: {"transform": Features("1", num_classes=4), "divergence": MMD(width=0.3)},
+    "features squared": lambda: {"transform": Features("1", num_classes=4), "divergence": Squared(width=0.3)},
+    "features network": lambda: {"transform": Features("1", num_classes=4), "divergence": NETWORK},
+}
+# Not DIW: its quadratic program is all but singular, so that rounding alone moves its weights by more than the bound.
+ALL = {**VARIANTS, **MORE, **{name: make for name, make in BASELINES.items() if name != "diw"}}
+DRAWN = (*EVEN, "features network")
+
+
+def work(rank: int, size: int, steps: int) -> dict[str, list[Tensor]]:
+    """Weights and parameters of every variant after these steps."""
+    found = {}
+    for name, make in ALL.items():
+        run = train(rank, size, make(), range(steps), even=name in DRAWN)
+        found[name] = [run["weights"], *run["parameters"]]
+    return found
+
+
+def largest(first: list[Tensor], second: list[Tensor]) -> float:
+    """The largest difference between two lists of tensors; nan where there is one."""
+    return float(torch.stack([(a - b).abs().max() for a, b in zip(first, second, strict=True)]).max())
+
+
+def compare(steps: int) -> list[dict[str, Any]]:
+    """A row for every variant and number of processes; of all processes the one that is furthest off."""
+    alone = work(0, 1, steps)
+    rows = []
+    for size in SIZES:
+        rows += [{"variant": name, "processes": size, "weights": 0.0, "parameters": 0.0} for name in alone]
+        for found in in_processes(size, work, steps):
+            for row in rows[-len(alone) :]:
+                one, mine = alone[row["variant"]], found[row["variant"]]
+                row["weights"] = max(row["weights"], largest(mine[:1], one[:1]))
+                row["parameters"] = max(row["parameters"], largest(mine[1:], one[1:]))
+    return rows
+
+
+def main() -> int:
+    begun = time.monotonic()
+    rows = compare(STEPS)
+    off = [row for row in rows if not max(row["weights"], row["parameters"]) <= BOUND]
+    content = {
+        "check": "processes",
+        "about": "2 and 4 processes against 1, same global batch: largest difference of weights and parameters",
+        "settings": {
+            **{"steps": STEPS, "bound": BOUND, "dtype": "float64", "backend": "gloo", "batch norm": "absent"},
+            **{"num_train": NUM_TRAIN, "batch": f"{BATCH - 4} to {BATCH}", "num_val": NUM_VAL, "dropout": "absent"},
+            "seeds": "data 0, network 1, step k draws its batch with seed k, process r makes its method with seed r",
+        },
+        "counts": {"comparisons": len(rows), f"beyond {BOUND}": len(off)},
+        "figures": {what: max(row[what] for row in rows) for what in ("weights", "parameters")},
+        "rows": rows,
+        "wrong": [f"{row['variant']}, {row['processes']} processes" for row in off],
+        "seconds": round(time.monotonic() - begun, 1),
+        "load": round(os.getloadavg()[0], 1),
+        **provenance(torch.device("cpu")),
+    }
+    folder = Path(__file__).parents[1] / "results" / "torture"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "processes.json", (json.dumps(content, indent=1) + "\n").encode())
+    print(f"processes: {len(rows)} comparisons, {len(off)} beyond {BOUND}; largest differences {content['figures']}")
+    return bool(off)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
