@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import datetime
+import multiprocessing
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,12 +63,18 @@ def network() -> nn.Module:
 
 
 def train(
-    rank: int, size: int, settings: dict[str, Any], steps: range, state: Any = None, even: bool = False
+    rank: int,
+    size: int,
+    settings: dict[str, Any],
+    steps: range,
+    state: Any = None,
+    even: bool = False,
+    batches: Sequence[Tensor] | None = None,
 ) -> dict[str, Any]:
     """The weights, parameters and state after these steps; ``rank`` of ``size`` processes.
 
     ``settings`` are those of ADIW, or of the method that they name. Batches shrink by up to four samples, which
-    leaves parts of unequal size, unless they are to be ``even``.
+    leaves parts of unequal size, unless they are to be ``even``; or this process's ``batches`` are given.
     """
     torch.set_num_threads(1)
     x, y, val = data()
@@ -91,7 +98,7 @@ def train(
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[
             : BATCH - (0 if even else step % 5)
         ]
-        index = batch.tensor_split(size)[rank]
+        index = batch.tensor_split(size)[rank] if batches is None else batches[step]
         reweight(model(x[index]), y[index], index, inputs=x[index]).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -112,8 +119,10 @@ def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[A
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    multiprocessing.set_forkserver_preload(["torch.distributed", "adiw"])  # imported once, for all processes
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_start, (size, port, folder, work, arguments), nprocs=size)
+        given = (size, port, folder, work, arguments)
+        mp.start_processes(_start, given, nprocs=size, start_method="forkserver")
         return [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
 
 
