@@ -8,7 +8,8 @@ import multiprocessing
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ def train(
             "reweight": reweight.state_dict(),
         },
     }
+
+
+@contextmanager
+def group_of_one() -> Iterator[None]:
+    """A process group in this process alone: what is wrapped and linked needs no second one."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
 
 
 def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:

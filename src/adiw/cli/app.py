@@ -41,9 +41,15 @@ def command(context: typer.Context) -> None:
 
 def start() -> None:
     """Run the command. What cannot be understood on the command line is an error in one line, as all others are."""
+    with linked():
+        code = _call()
+    raise SystemExit(code)
+
+
+def _call() -> int:
+    """The command's exit code."""
     try:
-        with linked():
-            code = app(prog_name="adiw", standalone_mode=False)
+        return app(prog_name="adiw", standalone_mode=False) or 0
     except Exception as error:
         explain = getattr(error, "format_message", None)  # typer's usage errors have it, whoever brings its click
         if explain is None:
@@ -51,7 +57,6 @@ def start() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
             raise SystemExit(BAD_INPUT) from None
         fail(f"{explain().rstrip('.')}; see {_command(error)} --help", BAD_INPUT)
-    raise SystemExit(code or 0)
 
 
 def _command(error: Exception) -> str:

@@ -34,18 +34,22 @@ def linked() -> Iterator[None]:
     dist.init_process_group(backend, store=_store, rank=rank, world_size=size)
     try:
         yield
+        dist.destroy_process_group()  # not after a failure: the others may never come to it
     except Exception:
         if first_to_fail():
             raise
         raise SystemExit(1) from None
-    dist.destroy_process_group()  # not after a failure: the others may never come to it
-    _store = None
+    finally:
+        _store = None
 
 
 def first_to_fail() -> bool:
-    """Whether no other process has failed before this one: who is asked must then say why."""
+    """Whether no other process has failed before this one, which must then say why. It is asked by who has failed."""
+    if _store is None:
+        return True
     try:
-        return _store is None or _store.add("failures", 1) == 1
+        own = os.environ["RANK"]
+        return bool(_store.compare_set("first to fail", "", own) == own.encode())
     except RuntimeError:  # torchrun itself has ended, and the store with it
         return True
 
