@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -115,6 +116,26 @@ def train(
     }
 
 
+def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> None:
+    """The variables that torchrun sets."""
+    values = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": size,
+        "MASTER_PORT": free_port(),
+    }
+    for name, value in {**values, "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}.items():
+        monkeypatch.setenv(name, str(value))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 @contextmanager
 def group_of_one() -> Iterator[None]:
     """A process group in this process alone: what is wrapped and linked needs no second one."""
@@ -127,12 +148,9 @@ def group_of_one() -> Iterator[None]:
 
 def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
     """``work(rank, size, *arguments)`` in ``size`` processes: what each returned."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     multiprocessing.set_forkserver_preload(["torch.distributed", "adiw"])  # imported once, for all processes
     with tempfile.TemporaryDirectory() as folder:
-        given = (size, port, folder, work, arguments)
+        given = (size, free_port(), folder, work, arguments)
         mp.start_processes(_start, given, nprocs=size, start_method="forkserver")
         return [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
 

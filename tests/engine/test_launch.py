@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 import torch
 import torch.distributed as dist
 
 from adiw.engine import launch
 from adiw.engine.launch import first_to_fail, launched, linked, lost, own_device
+from tests.several import under_torchrun
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-
-
-def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> None:
-    """The variables that torchrun sets."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    values = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
-    for name, value in {**values, "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}.items():
-        monkeypatch.setenv(name, str(value))
 
 
 def test_a_process_that_was_started_otherwise_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

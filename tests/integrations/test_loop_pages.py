@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.several import under_torchrun
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,6 +30,14 @@ def test_plain_pytorch() -> None:
     names: dict[str, Any] = {}
     exec(compile(code("plain-pytorch.md"), "plain-pytorch.md", "exec"), names)
     check(names, names["reweight"].weights)
+
+
+def test_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun would start it, but in one process: what several do is tested where they are started."""
+    under_torchrun(monkeypatch)
+    names: dict[str, Any] = {}
+    exec(compile(code("several-processes.md"), "several-processes.md", "exec"), names)
+    check(names, names["weights"])
 
 
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")  # of Lightning
