@@ -41,8 +41,8 @@ def build(input_shape, num_classes):
     return Trouble(nn.Flatten(), nn.Linear(torch.Size(input_shape).numel(), num_classes))
 """
 OPTIONS = [
-    *("--method", "adiw-km", "--model", "trouble:build", "--epochs", "5", "--lr", "0.02", "--trusted", "40"),
-    *("--val-batch", "31", "--device", "cpu"),
+    *("--method", "adiw-kl", "--model", "trouble:build", "--epochs", "5", "--lr", "0.02", "--width", "0.5"),
+    *("--trusted", "40", "--val-batch", "31", "--device", "cpu"),
 ]
 
 

@@ -20,8 +20,8 @@ from adiw.team import Team
 from tests.several import in_processes
 
 CPU = torch.device("cpu")
-# An odd batch leaves parts of unequal size, a small learning rate leaves rounding no time to grow.
-SHORT = {"epochs": 3, "lr": 0.02, "batch": 101, "val_batch": 31, "trusted": 60}
+# An odd batch leaves parts of unequal size; a small learning rate and a wide kernel leave rounding no time to grow.
+SHORT = {"epochs": 3, "lr": 0.02, "batch": 101, "val_batch": 31, "trusted": 60, "width": 0.5}
 EVEN = {"random": {"batch": 100}}  # its numbers are drawn for every row, also for those that pad
 ENDED = ("two-step-kmm", "two-step-lsif")  # as two-step-kliep, but slower
 DROPPING = {**SHORT, "model": "tests.experiments.dropping:build", "method": "adiw-kl"}
@@ -78,10 +78,10 @@ def both(
 def test_two_processes_make_the_run_of_one(both: tuple[Path, Path]) -> None:
     alone, together = both
     # DIW's quadratic program is all but singular: rounding alone moves its weights, and in the end the accuracy.
-    far = alone.parent.name and together.name == "diw"
+    far = together.name == "diw"
     weights = [np.load(folder / "weights.npy") for folder in both]
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.5 if far else 1e-3, atol=0.5 if far else 1e-3)
-    rows = [[json.loads(line) for line in (folder / "metrics.jsonl").open()] for folder in both]
+    rows = [[json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] for folder in both]
     for one, other in zip(*rows, strict=True):
         assert other == pytest.approx(one, rel=0.05 if far else 1e-3, abs=0.5 if far else 1e-3)
     result = json.loads((together / "result.json").read_text())
