@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,16 +97,21 @@ class Probe(nn.Module):
         size = -(-self.refresh // self.team.size)
         return range(self.team.rank * size, (self.team.rank + 1) * size)
 
-    def share_of_mean(self) -> Tensor | float:
-        """What this process's samples count in a mean over its part, so that the parts' means add up to the whole's.
+    def real(self) -> Tensor | float:
+        """(part,) one for this process's samples of the next batch, zero for those that fill the last part up.
 
-        One for a process alone; otherwise (part,), zero for the samples that fill the last part up.
+        The number one for a process alone.
         """
         if self.team.size == 1:
             return 1.0
         part = self._part()
-        real = torch.arange(part.start, part.stop, device=self.order.device) < self.refresh
-        return real * (len(part) / self.refresh)
+        return (torch.arange(part.start, part.stop, device=self.order.device) < self.refresh).float()
+
+    def add_means(self, means: Iterable[Tensor]) -> None:
+        """From means over each process's part, with zeros for what is not ``real``, to those over all, in place."""
+        if self.team.size > 1:
+            means = [mean.mul_(len(self._part()) / self.refresh) for mean in means]
+            self.team.add(means)
 
     def gather(self, values: Tensor) -> Tensor:
         """All processes' parts of something that is known of every sample, (refresh, ...)."""

@@ -51,8 +51,8 @@ class Virtual(nn.Module):
     def validation_gradient(self, theta: Parameters, probe: Probe, outputs: Any) -> dict[str, Tensor]:
         """grad of the mean loss of the next validation batch at theta, of which several processes do a part each."""
         index, batch = probe.next_batch()
-        gradient, finite = self.gradient(theta, batch, outputs, probe.share_of_mean())
-        probe.team.add(gradient.values())
+        gradient, finite = self.gradient(theta, batch, outputs, probe.real())
+        probe.add_means(gradient.values())
         probe.nonfinite.index_add_(0, index, (~probe.gather(finite)).to(probe.nonfinite.dtype))
         return gradient
 

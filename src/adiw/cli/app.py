@@ -49,7 +49,7 @@ def start() -> None:
 def _call() -> int:
     """The command's exit code."""
     try:
-        return app(prog_name="adiw", standalone_mode=False) or 0
+        return int(app(prog_name="adiw", standalone_mode=False) or 0)
     except Exception as error:
         explain = getattr(error, "format_message", None)  # typer's usage errors have it, whoever brings its click
         if explain is None:

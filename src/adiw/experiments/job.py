@@ -140,7 +140,8 @@ class Job:
         with self.place():
             set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
             if self.team.size > 1:  # dropout: different in each process, and alike when an epoch is run again
-                torch.manual_seed(epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.team.rank))
+                seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.team.rank)
+                torch.manual_seed(seed % 2**63)
             self.loop.queue(self.epoch)
             self.watch.start()
             self.judge()
