@@ -66,7 +66,7 @@ def torchrun(*arguments: str, **variables: str) -> tuple[int, list[str]]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
     lines = (done.stdout + done.stderr).splitlines()
-    return done.returncode, [line for line in lines if line.startswith(("adiw", "files are in"))]
+    return done.returncode, [line for line in lines if line.startswith(("adiw:", "files are in"))]
 
 
 def test_stopped_under_torchrun_and_gone_on_with_in_one_process(adiw: Command, tmp_path: Path) -> None:

@@ -86,7 +86,8 @@ def test_two_processes_make_the_run_of_one(both: tuple[Path, Path]) -> None:
         assert other == pytest.approx(one, rel=0.05 if far else 1e-3, abs=0.5 if far else 1e-3)
     result = json.loads((together / "result.json").read_text())
     assert result["engine"]["processes"] == 2
-    assert {file.name for file in together.iterdir()} == {file.name for file in alone.iterdir()}
+    late = {"checkpoint-previous.pt"}  # there when a run has taken its time
+    assert {file.name for file in together.iterdir()} - late == {file.name for file in alone.iterdir()} - late
     if not far:
         labels = [np.load(folder / "labels.npy") for folder in both]
         assert (labels[0] != labels[1]).mean() < 1e-3
