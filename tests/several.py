@@ -56,11 +56,11 @@ def data() -> tuple[Tensor, Tensor, TensorDataset]:
     return x, y, val
 
 
-def network() -> nn.Module:
+def network(scale: float = 1.0) -> nn.Module:
     random = Generator().manual_seed(1)
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, CLASSES)).double()
     for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5, generator=random)
+        nn.init.normal_(parameter, std=0.5, generator=random).data.mul_(scale)
     return model
 
 
@@ -72,15 +72,17 @@ def train(
     state: Any = None,
     even: bool = False,
     batches: Sequence[Tensor] | None = None,
+    nudge: float = 0.0,
 ) -> dict[str, Any]:
     """The weights, parameters and state after these steps; ``rank`` of ``size`` processes.
 
     ``settings`` are those of ADIW, or of the method that they name. Batches shrink by up to four samples, which
-    leaves parts of unequal size, unless they are to be ``even``; or this process's ``batches`` are given.
+    leaves parts of unequal size, unless they are to be ``even``; or this process's ``batches`` are given. The network
+    starts with its parameters times 1 + ``nudge``.
     """
     torch.set_num_threads(1)
     x, y, val = data()
-    plain = network()
+    plain = network(1 + nudge)
     model = DistributedDataParallel(plain) if size > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
     # Seeds differ between the processes: what must be alike comes from the first.
