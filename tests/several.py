@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import datetime
+import multiprocessing
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -18,9 +21,32 @@ from torch import Generator, Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW
+from adiw import ADIW, Features
+from adiw.baselines import DIW, L2R, MWNet, Random, Uniform
+from adiw.divergences import KL, MMD, Squared, Wasserstein
 
 NUM_TRAIN, BATCH, NUM_VAL, CLASSES = 96, 24, 37, 4
+
+
+VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "kl": lambda: {"divergence": KL()},
+    "mmd": lambda: {"divergence": MMD(width=0.3)},
+    "mmd local": lambda: {"divergence": MMD(width=0.3, step="local"), "val_refresh": 5, "val_every": 2},
+    "squared": lambda: {"divergence": Squared(width=0.3)},
+    "wasserstein": lambda: {"divergence": Wasserstein()},
+    "network": lambda: {"divergence": Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)},
+    "features": lambda: {"transform": Features("1", num_classes=4), "divergence": KL()},
+    "streamed, exact, mean one": lambda: {"cache_bytes": 0, "exact": True, "mean_one": True},
+}
+BASELINES: dict[str, Callable[[], dict[str, Any]]] = {
+    "uniform": lambda: {"method": Uniform},
+    "random": lambda: {"method": Random},
+    "l2r": lambda: {"method": L2R},
+    "mw-net": lambda: {"method": MWNet},
+    "diw": lambda: {"method": DIW, "width": 0.3, "reduction": "sum"},
+}
+# Their random numbers are drawn for every row, also for those that pad a part of unequal size.
+EVEN = ("network", "random")
 
 
 def data() -> tuple[Tensor, Tensor, TensorDataset]:
@@ -30,26 +56,43 @@ def data() -> tuple[Tensor, Tensor, TensorDataset]:
     return x, y, val
 
 
-def network() -> nn.Module:
+def network(scale: float = 1.0) -> nn.Module:
     random = Generator().manual_seed(1)
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, CLASSES)).double()
     for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5, generator=random)
+        nn.init.normal_(parameter, std=0.5, generator=random).data.mul_(scale)
     return model
 
 
 def train(
-    rank: int, size: int, settings: dict[str, Any], steps: range, state: Any = None, even: bool = False
+    rank: int,
+    size: int,
+    settings: dict[str, Any],
+    steps: range,
+    state: Any = None,
+    even: bool = False,
+    batches: Sequence[Tensor] | None = None,
+    nudge: float = 0.0,
 ) -> dict[str, Any]:
-    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes."""
+    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes.
+
+    ``settings`` are those of ADIW, or of the method that they name. Batches shrink by up to four samples, which
+    leaves parts of unequal size, unless they are to be ``even``; or this process's ``batches`` are given. The network
+    starts with its parameters times 1 + ``nudge``.
+    """
     torch.set_num_threads(1)
     x, y, val = data()
-    plain = network()
+    plain = network(1 + nudge)
     model = DistributedDataParallel(plain) if size > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
     # Seeds differ between the processes: what must be alike comes from the first.
-    given = {"val_batch": 17, "warmup_steps": 2, "generator": Generator().manual_seed(rank), **settings}
-    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
+    given = {"val_batch": 17, "generator": Generator().manual_seed(rank), **settings}
+    method = given.pop("method", ADIW)
+    if method in (ADIW, DIW):
+        given = {"warmup_steps": 2, **given}
+    if method is MWNet:
+        given["optimizer"] = optimizer
+    reweight = method(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
     if state is not None:
         state = copy.deepcopy(state)  # it came through memory that the processes share
         plain.load_state_dict(state["model"])
@@ -59,7 +102,7 @@ def train(
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[
             : BATCH - (0 if even else step % 5)
         ]
-        index = batch.tensor_split(size)[rank]  # parts of unequal size in four steps of five
+        index = batch.tensor_split(size)[rank] if batches is None else batches[step]
         reweight(model(x[index]), y[index], index, inputs=x[index]).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -75,13 +118,42 @@ def train(
     }
 
 
-def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """``work(rank, size, *arguments)`` in ``size`` processes: what each returned."""
+def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> None:
+    """The variables that torchrun sets."""
+    values = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": size,
+        "LOCAL_WORLD_SIZE": size,
+        "MASTER_PORT": free_port(),
+    }
+    for name, value in {**values, "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "none"}.items():
+        monkeypatch.setenv(name, str(value))
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@contextmanager
+def group_of_one() -> Iterator[None]:
+    """A process group in this process alone: what is wrapped and linked needs no second one."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """``work(rank, size, *arguments)`` in ``size`` processes: what each returned."""
+    multiprocessing.set_forkserver_preload(["torch.distributed", "adiw"])  # imported once, for all processes
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_start, (size, port, folder, work, arguments), nprocs=size)
+        given = (size, free_port(), folder, work, arguments)
+        mp.start_processes(_start, given, nprocs=size, start_method="forkserver")
         return [torch.load(Path(folder) / f"{rank}.pt", weights_only=False) for rank in range(size)]
 
 

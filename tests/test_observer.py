@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
 
 from adiw.observer import Criterion, Observer, evaluation_mode
 from adiw.transforms import Features, LossValue, Observed
+from tests.several import group_of_one
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -175,3 +178,29 @@ def test_the_wrong_things_in_the_constructor() -> None:
         observer(lambda x: x)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="criterion must be callable"):
         observer(nn.Linear(4, 3), "cross-entropy")  # type: ignore[arg-type]
+
+
+def test_the_probe_goes_through_the_model_inside_the_wrapper() -> None:
+    plain = Recorder()
+    with group_of_one():
+        wrapped = DistributedDataParallel(plain)
+        wrapped.register_forward_hook(lambda *_: pytest.fail("the wrapper was called"))
+        look(observer(wrapped), (X, Y), torch.zeros(6, 3), torch.float32)
+        assert observer(torch.compile(wrapped, backend="eager")).model is plain
+    assert len(plain.calls) == 1
+
+
+def test_a_model_that_is_wrapped_twice() -> None:
+    with group_of_one():
+        twice = DistributedDataParallel(DistributedDataParallel(nn.Linear(4, 3)))
+        with pytest.raises(ValueError, match="wrapped in DistributedDataParallel twice: wrap it once"):
+            observer(twice)
+
+
+def test_join_is_told_what_to_use_instead() -> None:
+    with group_of_one():
+        wrapped = DistributedDataParallel(nn.Linear(4, 3))
+        watching = observer(wrapped)
+        watching.losses(wrapped(X), Y)
+        with Join([wrapped]), pytest.raises(RuntimeError, match=r"Iterate over adiw.together\(loader\) instead"):
+            watching.losses(wrapped(X), Y)

@@ -15,6 +15,7 @@ from adiw.estimation import State, estimate_weights
 from adiw.health import Stationarity, Summary
 from adiw.indexed import Indexed
 from adiw.limits import Limits
+from adiw.lockstep import together
 from adiw.transforms import Features, class_prior_ratio
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "divergences",
     "estimate_weights",
     "projections",
+    "together",
 ]
 
 

@@ -157,19 +157,13 @@ class ADIW(nn.Module):
             check_trainable(self.observer.model)
         step, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
         if step.first:
-            self._share_with_team(losses.device)
+            self.ledger.team.share_state(self)
         self.randomness.on(losses.device)  # here, since a compiled estimation cannot make generators
         with torch.no_grad(), no_autocast(losses.device):
             train = self.ledger.whole(self._observe(losses, targets, inputs, features, autocast))
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
             weights = self.ledger.team.own(self.estimate(step.everyone, train, val, step.sound), len(losses))
         return self.ledger.weighted_mean(step, weights, losses, outputs)
-
-    def _share_with_team(self, device: torch.device) -> None:
-        """Let all processes start from the first one's stores, order of validation samples and random numbers."""
-        team = self.ledger.team
-        team.share(self.buffers())
-        self.randomness.restore(team.share_object(self.randomness.state()), device)
 
     def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
         """z of the training batch: from the training pass itself, or from the paper's separate pass."""

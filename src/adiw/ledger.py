@@ -27,7 +27,13 @@ class Step:
     finite: Tensor  # (n,) whose loss is finite
     everyone: Tensor  # (g,) as ``index``; the same tensor for a process alone
     sound: Tensor  # (g,) as ``finite``
+    spare: int  # the slot that pads
     first: bool  # of a team: what must be alike in all processes is to be shared
+
+    @property
+    def present(self) -> Tensor:
+        """(g,) which of ``everyone`` are samples, and do not pad parts of unequal length."""
+        return self.everyone < self.spare
 
 
 class Ledger(nn.Module):
@@ -92,12 +98,13 @@ class Ledger(nn.Module):
         everyone, sound = self.team.gather(index, len(self.used)), self.team.gather(finite, False)
         self.nonfinite.index_add_(0, everyone, (~sound).to(self.nonfinite.dtype))
         self.seen_steps.add_(1)
+        step = Step(index, finite, everyone, sound, len(self.used), first)
         if self.team.size == 1:
             self.seen_samples.add_(len(losses))
         else:
-            self.seen_samples.add_((everyone < len(self.used)).sum())
+            self.seen_samples.add_(step.present.sum())
             self.nonfinite[-1:].zero_()  # what pads the batch is nobody's
-        return Step(index, finite, everyone, sound, first)
+        return step
 
     def warming_up(self, steps: int | None) -> Tensor:
         """Whether this step is among the first ``steps``, or for None in the first epoch: a boolean on the device."""
@@ -109,8 +116,8 @@ class Ledger(nn.Module):
         return Observed(self.team.gather(observed.z, float("nan")), group)
 
     def keep(self, step: Step, weights: Tensor) -> None:
-        """Remember the weights (n,) of the samples whose loss is finite; the others keep theirs."""
-        self.used.write(step.everyone, self.team.gather(weights.detach(), 1.0), step.sound)
+        """Remember the weights (g,) of everyone's samples whose loss is finite; the others keep theirs."""
+        self.used.write(step.everyone, weights, step.sound)
 
     def weighted_mean(self, step: Step, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
         """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient.
@@ -122,7 +129,7 @@ class Ledger(nn.Module):
         weighted = torch.where(step.finite, weights.to(losses.dtype) * losses, 0)
         if self.team.size == 1:
             return weighted.mean()
-        return weighted.sum() * self.team.size / (step.everyone < len(self.used)).sum().clamp_min(1)
+        return weighted.sum() * self.team.size / step.present.sum().clamp_min(1)
 
     def summary(self, probe: Probe | None = None, bound: float | None = None, last: Round | None = None) -> Summary:
         """Health of the weights. Reads them from the device.

@@ -25,13 +25,17 @@ class Observer:
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if not callable(criterion):
             raise TypeError("criterion must be callable: criterion(outputs, targets) gives one loss per sample")
-        # Under several processes the plain model is looked at: a wrapped one would talk to the others about it.
-        model = model.module if isinstance(model, DistributedDataParallel) else model
+        self.given, model = model, unwrapped(model)
         self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
         transform.attach(model)
 
     def losses(self, outputs: Any, targets: Any) -> Tensor:
         """One loss per sample (n,), in float32 or better."""
+        if getattr(getattr(self.given, "_join_config", None), "enable", False):
+            raise RuntimeError(
+                "torch's Join cannot stand in for a process that has run out of batches: the losses of all are "
+                "gathered here. Iterate over adiw.together(loader) instead, which ends for all at once"
+            )
         return per_sample_losses(self.criterion, outputs, targets)
 
     def evaluate(self, batch: Any, autocast: AbstractContextManager[Any], dtype: torch.dtype) -> Observed:
@@ -95,6 +99,17 @@ def check_trainable(model: nn.Module) -> None:
             f"no parameter of {type(model).__name__} requires a gradient, so weights cannot change what it learns: "
             "unfreeze a part of it, e.g. model.head.requires_grad_(True)"
         )
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The plain model: under several processes a wrapped one would talk to the others about every pass."""
+    inner = getattr(model, "_orig_mod", model)  # of torch.compile around the wrapped model
+    if not isinstance(inner, DistributedDataParallel):
+        return model
+    plain: nn.Module = inner.module
+    if any(isinstance(module, DistributedDataParallel) for module in plain.modules()):
+        raise ValueError("the model is wrapped in DistributedDataParallel twice: wrap it once")
+    return plain
 
 
 def follow(method: nn.Module, model: nn.Module) -> None:

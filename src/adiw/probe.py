@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,21 +97,35 @@ class Probe(nn.Module):
         size = -(-self.refresh // self.team.size)
         return range(self.team.rank * size, (self.team.rank + 1) * size)
 
-    def _gather(self, observed: Observed) -> Observed:
-        """z and groups of all processes' parts, (refresh, ...)."""
+    def real(self) -> Tensor | float:
+        """(part,) one for this process's samples of the next batch, zero for those that fill the last part up.
+
+        The number one for a process alone.
+        """
         if self.team.size == 1:
-            return observed
-        size = len(self._part())
-        z, group = (x if x is None else self.team.gather(x, 0, size)[: self.refresh] for x in observed)
-        assert z is not None
-        return Observed(z, group)
+            return 1.0
+        part = self._part()
+        return (torch.arange(part.start, part.stop, device=self.order.device) < self.refresh).float()
+
+    def add_means(self, means: Iterable[Tensor]) -> None:
+        """From means over each process's part, with zeros for what is not ``real``, to those over all, in place."""
+        if self.team.size > 1:
+            means = [mean.mul_(len(self._part()) / self.refresh) for mean in means]
+            self.team.add(means)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """All processes' parts of something that is known of every sample, (refresh, ...)."""
+        if self.team.size == 1:
+            return values
+        return self.team.gather(values, 0, len(self._part()))[: self.refresh]
 
     def read(self, observe: Callable[[Any], Observed]) -> Window:
         """Observe the next samples, when it is their turn, and return the window that they complete."""
         if not self._due() and self.z is not None:
             return Window(self.window_index, self.z, self.group)
         index, batch = self.next_batch()
-        z, group = self._gather(observe(batch))
+        z, group = (part if part is None else self.gather(part) for part in observe(batch))
+        assert z is not None
         finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
         self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
         if self.refresh == self.window and self.every == 1:

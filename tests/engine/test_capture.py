@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from adiw.engine.capture import WARM_UP, Captured, obstacle
+from tests.several import group_of_one
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -56,3 +57,9 @@ def test_a_step_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: py
 )
 def test_what_stands_in_the_way(device: torch.device, reweight: Any, expected: str | None) -> None:
     assert obstacle(device, reweight) == expected
+
+
+def test_processes_that_talk_in_every_step_stay_eager() -> None:
+    assert obstacle(GPU, None) is None
+    with group_of_one():
+        assert obstacle(GPU, None) == "processes talk to each other in every step"

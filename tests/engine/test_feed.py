@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from adiw.engine.feed import Batch, DeviceFeed, Feed, LoaderFeed, batches
+from adiw.engine.feed import Batch, DeviceFeed, Feed, LoaderFeed, Part, batches
 
 CPU = torch.device("cpu")
 # PyTorch starts its workers by fork, and remarks on a machine with a single core.
@@ -39,12 +39,12 @@ class AnswersToInterrupts(Noisy):
         return torch.zeros(1), torch.tensor(int(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN))
 
 
-def device_feed(size: int, batch: int, seed: int = 0, augment: bool = False) -> DeviceFeed:
-    return DeviceFeed(torch.arange(size)[:, None].float(), 10 * torch.arange(size), batch, seed, CPU, augment)
+def device_feed(size: int, batch: int, seed: int = 0, augment: bool = False, part: Part = range) -> DeviceFeed:
+    return DeviceFeed(torch.arange(size)[:, None].float(), 10 * torch.arange(size), batch, seed, CPU, augment, part)
 
 
-def loader_feed(size: int, batch: int, seed: int = 0, workers: int = 0) -> LoaderFeed:
-    return LoaderFeed(Noisy(size), batch, seed, CPU, workers)
+def loader_feed(size: int, batch: int, seed: int = 0, workers: int = 0, part: Part = range) -> LoaderFeed:
+    return LoaderFeed(Noisy(size), batch, seed, CPU, workers, part)
 
 
 def order(feed: Feed, epoch: int) -> list[int]:
@@ -159,3 +159,25 @@ def test_every_batch_comes_to_the_same_place(make: Any) -> None:
         places.append([part.data_ptr() for part in held])
     feed.begin(1)
     assert places[0] == places[1] == places[2]
+
+
+def image_feed(part: Part = range) -> DeviceFeed:
+    images = torch.arange(20 * 64).view(20, 1, 8, 8).float()
+    return DeviceFeed(images, torch.arange(20), 5, 0, CPU, augment=True, part=part)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda part: device_feed(23, 5, part=part), lambda part: loader_feed(23, 5, part=part), image_feed],
+    ids=["device", "loader", "augmented"],
+)
+def test_the_parts_of_several_processes_are_the_batches_of_one(make: Any) -> None:
+    """Samples, order and what is drawn for each of them; five samples leave parts of unequal length."""
+    for epoch in (0, 1):
+        whole = [[column.clone() for column in batch] for batch in batches(make(range), epoch)]
+        first = [[column.clone() for column in batch] for batch in batches(make(lambda size: range(2)), epoch)]
+        second = [[column.clone() for column in batch] for batch in batches(make(lambda size: range(2, size)), epoch)]
+        assert len(whole) == len(first) == len(second) == 4
+        for expected, parts in zip(whole, zip(first, second, strict=True), strict=True):
+            for column, *pieces in zip(expected, *parts, strict=True):
+                assert torch.equal(torch.cat(pieces), column)

@@ -92,13 +92,15 @@ class DIW(nn.Module):
         batch = self.observer.training_batch(inputs, targets, reason)
         step = self.ledger.enter(index, losses)
         if step.first:
-            self.ledger.team.share(self.probe.buffers())
+            self.ledger.team.share_state(self)
         with torch.no_grad():
             train, val = self._observe(batch, outputs)
             weights = self.estimate(step.everyone, self.ledger.whole(train), val, step.sound)
             weights = self.ledger.team.own(weights, len(losses))
         mean = self.ledger.weighted_mean(step, weights, losses, outputs)
-        return mean if self.reduction == "mean" else len(losses) * mean
+        if self.reduction == "mean":
+            return mean
+        return mean * (len(losses) if self.ledger.team.size == 1 else step.present.sum())
 
     def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:
         """z of the training batch and of a validation batch, in evaluation mode."""

@@ -55,6 +55,7 @@ class L2R(nn.Module):
         order = Randomness(generator).on_host()
         self.probe = Probe(val_set, val_batch, None, order)
         self.ledger = Ledger(num_train, "L2R()")
+        self.probe.team = self.ledger.team
         follow(self, model)
 
     @property
@@ -69,14 +70,17 @@ class L2R(nn.Module):
         if not self.training:
             return losses.mean()
         batch = observer.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
-        step = self.ledger.enter(index, losses)
+        step, team = self.ledger.enter(index, losses), self.ledger.team
+        if step.first:
+            self.virtual.check_processes()
+            team.share_state(self)
         theta = self.virtual.theta()
         direction = self.virtual.validation_gradient(theta, self.probe, outputs)
         agreement = self.virtual.slopes(theta, batch, outputs, direction)
-        agreement = torch.where(losses.isfinite(), agreement, 0)
-        weights = rescale_to_mean_one(agreement.clamp_min(0), float("inf"))  # n times the w that sums to one
+        agreement = team.gather(torch.where(step.finite, agreement, 0).clamp_min(0), 0)
+        weights = rescale_to_mean_one(agreement, float("inf"), step.present)  # n times the w that sums to one
         self.ledger.keep(step, weights)
-        return self.ledger.weighted_mean(step, weights, losses, outputs)
+        return self.ledger.weighted_mean(step, team.own(weights, len(losses)), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""

@@ -11,7 +11,7 @@ from torch.optim import Adam, Optimizer
 
 from adiw.baselines.virtual import Virtual
 from adiw.health import Summary
-from adiw.ledger import Ledger
+from adiw.ledger import Ledger, Step
 from adiw.observer import Criterion, Forward, follow
 from adiw.probe import Probe, map_tensors
 from adiw.randomness import Randomness
@@ -74,6 +74,7 @@ class MWNet(nn.Module):
         self.network = start_network(generator)
         self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
         self.ledger = Ledger(num_train, "MWNet()")
+        self.probe.team = self.ledger.team
         follow(self, model)
 
     @property
@@ -89,24 +90,30 @@ class MWNet(nn.Module):
             return losses.mean()
         batch = observer.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
         step = self.ledger.enter(index, losses)
-        values = torch.where(losses.isfinite(), losses, 0).detach()
-        self._learn(values, batch, outputs)
+        if step.first:
+            self.virtual.check_processes()
+            self.ledger.team.share_state(self)
+        values = torch.where(step.finite, losses, 0).detach()
+        self._learn(step, values, batch, outputs)
         weights = self._evaluate(values).detach()
-        self.ledger.keep(step, weights)
+        self.ledger.keep(step, self.ledger.team.gather(weights, 1.0))
         return self.ledger.weighted_mean(step, weights, losses, outputs)
 
-    def _learn(self, values: Tensor, batch: Any, outputs: Any) -> None:
+    def _learn(self, step: Step, values: Tensor, batch: Any, outputs: Any) -> None:
         """One step of Adam on psi, from the losses ``values`` (n,) and the batch that they belong to."""
-        rate = self._learning_rate()
+        rate, team = self._learning_rate(), self.ledger.team
+        share = 1 if team.size == 1 else len(values) / step.present.sum()  # of the batch: ours of all samples
         theta = self.virtual.theta()
         with torch.enable_grad():
             weights = self._evaluate(values)
-        step, _ = self.virtual.gradient(theta, batch, outputs, weights.detach())
-        ahead = {name: value - rate * step[name] for name, value in theta.items()}
+        descent, _ = self.virtual.gradient(theta, batch, outputs, share * weights.detach())
+        team.add(descent.values())
+        ahead = {name: value - rate * descent[name] for name, value in theta.items()}
         direction = self.virtual.validation_gradient(ahead, self.probe, outputs)
         slopes = self.virtual.slopes(theta, batch, outputs, direction)
         psi = list(self.network.parameters())
-        gradients = torch.autograd.grad(weights, psi, -rate / len(values) * slopes)
+        gradients = torch.autograd.grad(weights, psi, -rate * share / len(values) * slopes)
+        team.add(gradients)
         for parameter, gradient in zip(psi, gradients, strict=True):
             parameter.grad = gradient
         self.adam.step()

@@ -56,9 +56,11 @@ class Random(nn.Module):
         if not self.training:
             return losses.mean()
         step = self.ledger.enter(index, losses)
-        weights = rectified_gaussian(len(losses), losses, self.randomness.on(losses.device))
+        if step.first:
+            self.ledger.team.share_state(self)
+        weights = rectified_gaussian(len(step.everyone), losses, self.randomness.on(losses.device), step.present)
         self.ledger.keep(step, weights)
-        return self.ledger.weighted_mean(step, weights, losses, outputs)
+        return self.ledger.weighted_mean(step, self.ledger.team.own(weights, len(losses)), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
@@ -71,11 +73,14 @@ class Random(nn.Module):
         self.randomness.restore(state["randomness"], self.ledger.seen_steps.device)
 
 
-def rectified_gaussian(size: int, like: Tensor, generator: Generator) -> Tensor:
+def rectified_gaussian(size: int, like: Tensor, generator: Generator, present: Tensor | None = None) -> Tensor:
     """(size,) of max(0, g) / mean(max(0, g)), g ~ N(0, 1); ones where no draw is positive.
+
+    The mean is over the samples that are ``present`` (size,), by default all.
 
     >>> rectified_gaussian(3, torch.zeros(()), Generator().manual_seed(0))
     tensor([3., 0., 0.])
     """
     drawn = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device).clamp_min(0)
-    return torch.where(drawn.sum() > 0, rescale_to_mean_one(drawn, float("inf")), 1)
+    drawn = drawn if present is None else torch.where(present, drawn, 0)
+    return torch.where(drawn.sum() > 0, rescale_to_mean_one(drawn, float("inf"), present), 1)

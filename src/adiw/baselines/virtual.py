@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.directional import Parameters, double_backward, forward_mode, lacks_forward_mode
 from adiw.losses import guard_gradient
@@ -48,11 +49,21 @@ class Virtual(nn.Module):
         return dict(zip(leaves, found, strict=True)), finite
 
     def validation_gradient(self, theta: Parameters, probe: Probe, outputs: Any) -> dict[str, Tensor]:
-        """grad of the mean loss of the next validation batch at theta."""
+        """grad of the mean loss of the next validation batch at theta, of which several processes do a part each."""
         index, batch = probe.next_batch()
-        gradient, finite = self.gradient(theta, batch, outputs)
-        probe.nonfinite.index_add_(0, index, (~finite).to(probe.nonfinite.dtype))
+        gradient, finite = self.gradient(theta, batch, outputs, probe.real())
+        probe.add_means(gradient.values())
+        probe.nonfinite.index_add_(0, index, (~probe.gather(finite)).to(probe.nonfinite.dtype))
         return gradient
+
+    def check_processes(self) -> None:
+        """Refuse batch norm where each of several processes has a part of the batch: raised in their first step."""
+        for name, module in self.observer.model.named_modules():
+            if isinstance(module, _BatchNorm) and module.training:
+                raise ValueError(
+                    f"L2R and MW-Net differentiate through the batch norm {name!r}, which PyTorch cannot do over "
+                    "several processes: train in one, or with a network without batch norm (such as group norm)"
+                )
 
     def slopes(self, theta: Parameters, batch: Any, outputs: Any, direction: Parameters) -> Tensor:
         """<direction, grad loss_i(theta)> of each sample, (n,); zero where it is not finite."""

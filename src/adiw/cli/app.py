@@ -13,9 +13,9 @@ from adiw.cli.profile import profile
 from adiw.cli.report import report
 from adiw.cli.run import run
 from adiw.cli.sweep import sweep
+from adiw.engine.launch import launched, linked
 
 app = typer.Typer(
-    help="Importance weights for every training sample, estimated while the model trains.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,10 +30,26 @@ app.command(name="list")(list_names)
 app.add_typer(data_app, name="data")
 
 
+@app.callback()
+def command(context: typer.Context) -> None:
+    """Importance weights for every training sample, estimated while the model trains."""
+    name = context.invoked_subcommand
+    if launched() and name != "run":
+        instead = "use --processes, and start it without torchrun" if name == "sweep" else "start it without torchrun"
+        fail(f"{name} works in one process: {instead}", BAD_INPUT)
+
+
 def start() -> None:
     """Run the command. What cannot be understood on the command line is an error in one line, as all others are."""
+    with linked():
+        code = _call()
+    raise SystemExit(code)
+
+
+def _call() -> int:
+    """The command's exit code."""
     try:
-        code = app(prog_name="adiw", standalone_mode=False)
+        return int(app(prog_name="adiw", standalone_mode=False) or 0)
     except Exception as error:
         explain = getattr(error, "format_message", None)  # typer's usage errors have it, whoever brings its click
         if explain is None:
@@ -41,7 +57,6 @@ def start() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
             raise SystemExit(BAD_INPUT) from None
         fail(f"{explain().rstrip('.')}; see {_command(error)} --help", BAD_INPUT)
-    raise SystemExit(code or 0)
 
 
 def _command(error: Exception) -> str:

@@ -16,8 +16,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from adiw.data import DataError
 from adiw.engine.checkpoint import CheckpointError
+from adiw.engine.launch import first_to_fail, launched, lost
 from adiw.experiments.run import Interrupted
 from adiw.experiments.watch import DeadRunError
+from adiw.team import Team
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
 
@@ -38,6 +40,10 @@ def one_line_errors() -> Iterator[None]:
     except (KeyError, RecursionError, MemoryError) as error:  # what a file says that is not ours, or damaged
         what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
         fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
+    except RuntimeError as error:
+        if not launched() or not lost(error):
+            raise
+        fail("another process of this run has ended; go on from the last checkpoint with --resume", STOPPED)
 
 
 def say(line: str) -> None:
@@ -46,8 +52,9 @@ def say(line: str) -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say it in one line and end."""
-    say(" ".join(message.split()))
+    """Say it in one line and end; of several processes that fail the first says it."""
+    if first_to_fail():
+        say(" ".join(message.split()))
     raise SystemExit(code)
 
 
@@ -71,7 +78,10 @@ def _without_worker(message: str) -> str:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends a run after its current epoch; a second one ends it at once, with ``farewell``."""
+    """Ctrl-C or SIGTERM ends a run after its current epoch; a second one ends it at once, with ``farewell``.
+
+    Under torchrun a second one does nothing: it passes on what it gets, and ends by itself what takes too long.
+    """
 
     def __init__(self, farewell: str = "stopped at once; go on from the last checkpoint with --resume") -> None:
         self.asked, self.process, self.farewell = False, os.getpid(), farewell
@@ -85,10 +95,12 @@ class StopRequest:
             if number == signal.SIGTERM:
                 os._exit(1)
             return
-        if self.asked:
+        if self.asked and not launched():
             raise KeyboardInterrupt(self.farewell)
+        if not self.asked and Team().rank == 0:
+            again = "" if launched() else " (again to stop at once)"
+            print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
         self.asked = True
-        print("\nadiw: stopping after this epoch (again to stop at once)", file=sys.stderr)
 
     def __exit__(self, *error: Any) -> None:
         for number, handler in self.before.items():

@@ -12,10 +12,12 @@ import torch
 import typer
 
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
-from adiw.experiments.run import WORKERS, Engine
+from adiw.engine.launch import own_device
+from adiw.experiments.run import WORKERS, Engine, keep_silent
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.integrations.trackers import Tracker, open_tracker
+from adiw.team import Team
 
 
 def run(
@@ -87,11 +89,12 @@ def run(
         folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
         if workers < 0:
             raise SettingsError(f"workers must be at least 0, got {workers}")
-        where = None if device is None else device_named(device)
-        engine = Engine(where, workers, capture, compiled, say)
+        where = own_device(None if device is None else device_named(device))
+        first = Team().rank == 0  # of the processes that torchrun has started, the one that speaks
+        engine = Engine(where, workers, capture, compiled, say if first else keep_silent)
         with (
-            progress_bar("epochs", quiet or as_json) as bar,
-            _tracking(tracker or [], folder, settings) as track,
+            progress_bar("epochs", quiet or as_json or not first) as bar,
+            _tracking((tracker or []) if first else [], folder, settings) as track,
             StopRequest() as stop,
         ):
             task = bar.add_task(settings.method, total=settings.epochs, note="")
@@ -101,6 +104,8 @@ def run(
                 track(row)
 
             result = run_experiment(settings, folder, data_root, engine, resume, show, stop)
+    if not first:
+        return
     if as_json:
         print(json.dumps(result))
     else:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Generator
 
+from adiw.team import Team
+
 WARM_UP = 3  # steps before the recording: first touches, autotuning, lazily made state
 
 
@@ -70,6 +72,8 @@ def obstacle(device: torch.device, reweight: Any) -> str | None:
     """Why steps with this method cannot be captured; None when nothing is known to stand in the way."""
     if device.type != "cuda":
         return "there is no CUDA device"
+    if Team().linked:
+        return "processes talk to each other in every step"
     for part in (reweight, getattr(reweight, "probe", None)):
         reason: str | None = getattr(part, "host_work", None)
         if reason is not None:

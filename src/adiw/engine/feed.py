@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
 from torch import Generator, Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.indexed import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]
+Part = Callable[[int], range]  # which samples of a batch of so many come to this process; ``range`` itself: all
 
 
 class Feed(Protocol):
@@ -45,13 +46,16 @@ class DeviceFeed:
         batch: samples in a batch; the last incomplete one is dropped, unless it is the only one.
         seed: with the epoch's number it gives the order and the augmentation.
         augment: crop and flip images.
+        part: of several processes, this one's samples of each batch; order and augmentation are drawn for all.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, batch: int, seed: int, device: torch.device, augment: bool) -> None:
+    def __init__(
+        self, x: Tensor, y: Tensor, batch: int, seed: int, device: torch.device, augment: bool, part: Part = range
+    ) -> None:
         self.x, self.y = x.to(device), y.to(device)
         self.size, self.seed, self.augment = min(batch, len(x)), seed, augment
         self.order = torch.arange(len(x), device=device)
-        self.first = torch.arange(self.size, device=device)
+        self.first = torch.tensor(part(self.size), device=device)
         self.place = self.first.clone()  # of the next batch's samples in the order
         self.crops = torch.zeros(len(x), 3, dtype=torch.long, device=device) if augment else None
 
@@ -81,11 +85,14 @@ class LoaderFeed:
     """Samples that are decoded on demand: worker processes read ahead, batches cross to the device while it works.
 
     What is drawn for a sample depends on the seed, the epoch and the sample, not on the process that decodes it.
+    Of several processes each reads its ``part`` of every batch.
     """
 
-    def __init__(self, dataset: Any, batch: int, seed: int, device: torch.device, workers: int) -> None:
+    def __init__(
+        self, dataset: Any, batch: int, seed: int, device: torch.device, workers: int, part: Part = range
+    ) -> None:
         self.dataset, self.size, self.seed = Indexed(dataset), min(batch, len(dataset)), seed
-        self.device, self.workers = device, workers
+        self.device, self.workers, self.part = device, workers, part(self.size)
         self.batches: Iterator[Any] = iter(())
         self.held: Batch | None = None  # the one place on the device that every batch comes to
 
@@ -93,15 +100,14 @@ class LoaderFeed:
         return len(self.dataset) // self.size
 
     def begin(self, epoch: int) -> None:
+        random = epoch_generator(self.seed, epoch)
         loader: DataLoader[Any] = DataLoader(
             _Reseeded(self.dataset, epoch_seed(self.seed, epoch)),
-            batch_size=self.size,
-            shuffle=True,
-            drop_last=True,
+            batch_sampler=_Parts(RandomSampler(self.dataset, generator=random), self.size, self.part),
             num_workers=self.workers,
             worker_init_fn=leave_interrupts_to_the_parent,
             pin_memory=self.device.type == "cuda",
-            generator=epoch_generator(self.seed, epoch),
+            generator=random,
         )
         self.batches = iter(loader)
 
@@ -123,6 +129,18 @@ def batches(feed: Feed, epoch: int) -> Iterator[Batch]:
     for _ in range(len(feed)):
         feed.fetch()
         yield feed.batch()
+
+
+class _Parts(BatchSampler):
+    """Whole batches of ``size``, of which the places in ``part`` are given out."""
+
+    def __init__(self, order: RandomSampler, size: int, part: range) -> None:
+        super().__init__(order, size, drop_last=True)
+        self.part = part
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in super().__iter__():
+            yield [batch[place] for place in self.part]
 
 
 class _Reseeded(Dataset[Any]):

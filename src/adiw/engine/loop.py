@@ -100,7 +100,7 @@ def count_hits(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16:
     Of fewer than five classes all count as among the first five.
     """
     model.eval()
-    hits = []
+    hits = [torch.zeros(2, dtype=torch.long, device=next(model.parameters()).device)]
     for x, y in batches:
         with autocast(x.device, bf16):
             outputs = model(x)
@@ -114,7 +114,7 @@ def count_hits(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16:
 def predict(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
     """The predicted class of every sample, (n,) on the CPU, in evaluation mode."""
     model.eval()
-    classes = torch.cat([model(x).argmax(1).cpu() for x, _ in batches])
+    classes = torch.cat([torch.zeros(0, dtype=torch.long), *(model(x).argmax(1).cpu() for x, _ in batches)])
     model.train()
     return classes
 

@@ -16,17 +16,19 @@ from adiw.dynamic import ADIW
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.clock import Stopwatch
-from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, leave_interrupts_to_the_parent
+from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, Part, epoch_seed, leave_interrupts_to_the_parent
 from adiw.engine.inputs import Scaled
-from adiw.engine.loop import Loop, count_hits, in_batches, set_learning_rate
+from adiw.engine.loop import Loop, count_hits, in_batches, predict, set_learning_rate
+from adiw.engine.replica import replica, synchronised
 from adiw.experiments import two_step
 from adiw.experiments.methods import Context, find
 from adiw.experiments.record import Row
 from adiw.experiments.resume import check_same
-from adiw.experiments.settings import Settings
+from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
 from adiw.limits import effective_sample_size
 from adiw.models import build as build_network
+from adiw.team import Team
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
 
@@ -54,6 +56,7 @@ class Job:
         compiled: bool = False,
     ) -> None:
         self.settings, self.task, self.device, self.workers = settings, task, device, workers
+        self.team = Team()
         self.bf16 = settings.bf16 and device.type == "cuda"  # a CPU gains nothing by it, and some fail
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         with self.place():
@@ -68,7 +71,7 @@ class Job:
         """Network, optimizer and method."""
         settings, task, device = self.settings, self.task, self.device
         torch.manual_seed(settings.seed)
-        self.model = build_model(settings, task).to(device)
+        self.model = synchronised(build_model(settings, task).to(device), device, self.team)
         if compiled and settings.transform != "features":
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
@@ -89,10 +92,12 @@ class Job:
 
     def _prepare(self, tell: Callable[[str], None] | None) -> None:
         """The loop, and what judges it."""
-        settings = self.settings
-        feed = self.feed(self.feed_set)
-        self.loop = Loop(self.model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
-        self.judged_on = self.task.judged_on
+        settings, size = self.settings, min(self.settings.batch, len(self.feed_set))
+        if size < self.team.size:
+            raise SettingsError(f"a batch of {size} samples is too small for {self.team.size} processes: use fewer")
+        feed, model = self.feed(self.feed_set, self.team.part), replica(self.model, self.device, self.team)
+        self.loop = Loop(model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
+        self.judged_on = self._own(self.task.judged_on)
         self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
         self.judge: Callable[[], None] = self._judge
         if isinstance(self.judged_on, Samples):  # cross to the device once, not every epoch
@@ -109,13 +114,18 @@ class Job:
         """Where this job's work is queued."""
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
-    def feed(self, samples: Samples | ImageFiles) -> Feed:
-        """Training batches of these samples."""
+    def feed(self, samples: Samples | ImageFiles, part: Part = range) -> Feed:
+        """Training batches of these samples, or this process's part of each."""
         settings = self.settings
         if isinstance(samples, Samples):
             augment = self.task.data.augment
-            return DeviceFeed(samples.x, samples.y, settings.batch, settings.seed, self.device, augment)
-        return LoaderFeed(samples, settings.batch, settings.seed, self.device, self.workers)
+            return DeviceFeed(samples.x, samples.y, settings.batch, settings.seed, self.device, augment, part)
+        return LoaderFeed(samples, settings.batch, settings.seed, self.device, self.workers, part)
+
+    def _own(self, samples: Samples | ImageFiles) -> Samples | ImageFiles:
+        """Those of the samples that this process evaluates."""
+        own = torch.tensor(self.team.part(len(samples)), dtype=torch.long)
+        return samples if self.team.size == 1 else samples.subset(own, samples.y[own])
 
     def batches(self, samples: Samples | ImageFiles) -> Iterable[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, for evaluation."""
@@ -133,6 +143,9 @@ class Job:
         """Give the device an epoch of training and its evaluation to do."""
         with self.place():
             set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
+            if self.team.size > 1:  # dropout: different in each process, and alike when an epoch is run again
+                seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.team.rank)
+                torch.manual_seed(seed % 2**63)
             self.loop.queue(self.epoch)
             self.watch.start()
             self.judge()
@@ -146,7 +159,7 @@ class Job:
         self.epoch += 1
         share = (broken - self.broken) / len(self.feed_set)
         self.broken = broken
-        total = len(self.judged_on)
+        total = len(self.task.judged_on)
         row = {"epoch": self.epoch, "loss": loss, "nonfinite": share}
         row |= {"accuracy": 100 * int(first) / total, "top5": 100 * int(five) / total}
         row |= dict(zip(HEALTH, health, strict=False))
@@ -160,6 +173,15 @@ class Job:
     def _judge(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # one more batch size is not worth a translation
             self.hits.copy_(count_hits(self.model, self.batches(self.judged_on), self.bf16))
+        self.team.add([self.hits])
+
+    def predict(self) -> Tensor:
+        """The class that the network gives each training sample, (n,) on the CPU; processes share the work."""
+        count = len(self.task.train)
+        with self.place(), torch.compiler.set_stance("force_eager"):
+            own = predict(self.model, self.batches(self._own(self.task.train)))
+        found = self.team.gather(own, -1, -(-count // self.team.size))
+        return found[found >= 0]
 
     def _stats(self) -> Tensor:
         """The epoch in numbers, on the device: they cross over together."""
@@ -169,8 +191,9 @@ class Job:
         if self.flipped is not None:
             flipped = self.flipped.double()
             health += [weights @ (1 - flipped) / (1 - flipped).sum(), weights @ flipped / flipped.sum()]
-        broken = self.reweight.ledger.nonfinite.sum()
-        return torch.stack([self.loop.loss, broken.double(), *self.hits.double(), *health])
+        broken, loss = self.reweight.ledger.nonfinite.sum(), self.loop.loss / self.team.size
+        self.team.add([loss])
+        return torch.stack([loss, broken.double(), *self.hits.double(), *health])
 
     def weights(self) -> Tensor:
         """The weight of every training sample, (n,) on the device; zero for those that val-only does not train on."""

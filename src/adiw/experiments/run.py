@@ -14,7 +14,6 @@ import torch
 
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
-from adiw.engine.loop import predict
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.job import Job
 from adiw.experiments.methods import find
@@ -22,7 +21,9 @@ from adiw.experiments.record import Folder, Row, provenance, summarise
 from adiw.experiments.resume import check_folder, fitting
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
+from adiw.experiments.unwritten import Unwritten
 from adiw.experiments.watch import DeadRunError, check_alive
+from adiw.team import Team
 
 SAVE_EVERY = 10.0  # seconds between checkpoints, at least
 WORKERS = min(4, os.cpu_count() or 1)  # more than there are cores make PyTorch complain
@@ -104,11 +105,9 @@ def in_turns(
 ) -> Generator[None, None, dict[str, Any]]:
     """``run``, which pauses whenever an epoch has been given to the device: others may give it theirs."""
     find(settings.method)  # an unknown name should not wait for the data
-    folder, device = Folder(out), engine.where()
-    check_folder(folder, settings, resume)
-    folder.create()
+    device = engine.where()
+    folder, state = _open(out, settings, resume, device)
     task = prepare(settings, root)
-    state = checkpoint.load(out, device) if resume else None
     try:
         job = engine.start(settings, task)
     except DeadRunError as error:  # before its first epoch: in the pretraining of a two-step method
@@ -124,11 +123,24 @@ def in_turns(
     folder.write_rows("timing.jsonl", job.timing)
     status, reason = yield from _train(job, folder, progress, stop)
     result = _result(settings, device, status, reason, job.metrics, job.timing)
-    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled}
+    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled, "processes": job.team.size}
     _write_outcome(job, folder, result)
+    job.team.wait()  # for the files: torchrun ends the others when one has ended badly
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
+
+
+def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> tuple[Folder, dict[str, Any] | None]:
+    """The run's folder and the checkpoint to go on from. Of several processes the first alone touches files."""
+    team = Team()
+    if team.rank > 0:
+        return Unwritten(out), team.share_object(None)
+    folder = Folder(out)
+    check_folder(folder, settings, resume)
+    folder.create()
+    state = checkpoint.load(out, device if team.size == 1 else torch.device("cpu")) if resume else None
+    return folder, team.share_object(state)
 
 
 def _captured(job: Job) -> bool:
@@ -167,12 +179,14 @@ def _train(
         folder.append_row("timing.jsonl", job.timing[-1])
         progress(row)
         reason = _cause_of_death(job)
-        stopping = stop()
+        stopping = job.team.any(stop())
         ending = reason is not None or job.epoch == job.settings.epochs
         if stopping or ending or time.monotonic() - saved > SAVE_EVERY:
-            checkpoint.save(folder.path, job.state())
+            if job.team.rank == 0:
+                checkpoint.save(folder.path, job.state())
             saved = time.monotonic()
         if stopping and not ending:
+            job.team.wait()
             raise Interrupted(f"stopped after epoch {job.epoch} of {job.settings.epochs}; go on with --resume")
     return ("done", None) if reason is None else ("dead", reason)
 
@@ -189,14 +203,15 @@ def _cause_of_death(job: Job) -> str | None:
 
 def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
     """Weights, their history, labels and predictions, and the result last: it says that the rest is there."""
+    predicted = job.predict()
+    if job.team.rank > 0:
+        return
     folder.write_array("weights.npy", job.weights().cpu().numpy())
     epochs = sorted(job.history)
     history = np.stack([job.history[epoch].numpy() for epoch in epochs]) if epochs else np.zeros((0, 0), np.float16)
     folder.write_array("weight_history.npy", history)
     folder.write_json("weight_history.json", {"epochs": epochs})
     shifted = job.task.shifted
-    with job.place(), torch.compiler.set_stance("force_eager"):
-        predicted = predict(job.model, job.batches(job.task.train))
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted])
     folder.write_array("labels.npy", labels.cpu().numpy())
     folder.write_json("classes.json", list(job.task.data.classes))

@@ -1,0 +1,31 @@
+"""A network of which every process has a copy: gradients are averaged, batch norm sees the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+
+from adiw.team import Team
+
+
+def synchronised(model: nn.Module, device: torch.device, team: Team) -> nn.Module:
+    """The model, its batch norm over the samples of all processes; the names in its state stay as they are."""
+    norms = [name for name, module in model.named_modules() if isinstance(module, _BatchNorm)]
+    if team.size == 1 or not norms:
+        return model
+    if device.type != "cuda":
+        raise ValueError(
+            f"the network has batch norm ({norms[0]}), which PyTorch synchronises on GPUs only: on the CPU train in "
+            "one process, or choose a network without it, such as mlp or lenet5"
+        )
+    converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return converted
+
+
+def replica(model: nn.Module, device: torch.device, team: Team) -> nn.Module:
+    """What a training pass goes through: the model itself, or a wrapper that averages its gradients over the team."""
+    if not team.linked:
+        return model
+    return DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)

@@ -1,0 +1,126 @@
+"""``torchrun -m adiw run``: two real processes that are stopped, gone on with, and ended by a mistake of one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch.distributed as dist
+
+from adiw.cli.console import StopRequest
+from tests.cli.conftest import Command, Said
+from tests.several import under_torchrun
+
+# A network that sends torchrun a signal, or fails, in the second process and at a given step.
+MODULE = """
+import os
+import signal
+
+import torch
+from torch import nn
+
+
+class Trouble(nn.Sequential):
+    steps = 0
+
+    def forward(self, x):
+        self.steps += self.training
+        if self.training and self.steps == int(os.environ.get("AT", 0)) and os.environ.get("RANK") == "1":
+            if os.environ["WHAT"] == "error":
+                raise ValueError("process 1 cannot go on")
+            os.kill(os.getppid(), signal.SIGTERM)
+        return super().forward(x)
+
+
+def build(input_shape, num_classes):
+    return Trouble(nn.Flatten(), nn.Linear(torch.Size(input_shape).numel(), num_classes))
+"""
+OPTIONS = [
+    *("--method", "adiw-kl", "--model", "trouble:build", "--epochs", "5", "--lr", "0.02", "--width", "0.5"),
+    *("--trusted", "40", "--val-batch", "31", "--device", "cpu"),
+]
+
+
+@pytest.fixture
+def launched(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command in this process, as torchrun would start a single one."""
+
+    def call(*arguments: object) -> Said:
+        under_torchrun(monkeypatch)
+        said = adiw(*arguments)
+        if dist.is_initialized():  # a process that fails leaves its group to the end of the process
+            dist.destroy_process_group()
+        return said
+
+    return call
+
+
+def torchrun(*arguments: str, **variables: str) -> tuple[int, list[str]]:
+    """The exit code of two processes, and what they said: torchrun's own lines are left out."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "adiw", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    lines = (done.stdout + done.stderr).splitlines()
+    return done.returncode, [line for line in lines if line.startswith(("adiw:", "files are in"))]
+
+
+def test_stopped_under_torchrun_and_gone_on_with_in_one_process(adiw: Command, tmp_path: Path) -> None:
+    (tmp_path / "trouble.py").write_text(MODULE)
+    code, said = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # ten steps are an epoch
+    assert code == 1  # torchrun's own, after a signal
+    assert said[0] == "adiw: stopping after this epoch"
+    assert len(said) == 2
+    assert said[1].startswith("adiw: stopped after epoch ")
+    assert not (tmp_path / "r" / "result.json").exists()
+    assert adiw("run", *OPTIONS, "--out", "r", "--resume").code == 0
+    assert adiw("run", *OPTIONS, "--out", "whole").code == 0
+    found, expected = (np.load(tmp_path / name / "weights.npy") for name in ("r", "whole"))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_mistake_in_one_process_is_told_once_and_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "trouble.py").write_text(MODULE)
+    code, said = torchrun("run", *OPTIONS, "--out", "r", WHAT="error", AT="3")
+    assert (code, said) == (1, ["adiw: process 1 cannot go on"])
+
+
+def test_the_other_commands_work_in_one_process(launched: Command) -> None:
+    said = launched("sweep", "fmnist-noise")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "adiw: sweep works in one process: use --processes, and start it without torchrun\n"
+    assert launched("list").err == "adiw: list works in one process: start it without torchrun\n"
+
+
+def test_a_process_that_torchrun_started_alone_runs_and_says_what_is_wrong(launched: Command) -> None:
+    said = launched("run", "--epochs", "1", "--trusted", "40", "--out", "r")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith("files are in r\n")
+    assert launched("run", "--epoch", "1").err.startswith("adiw: No such option: --epoch")
+
+
+def test_another_process_that_has_gone_is_told_in_one_line(
+    launched: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*given: object) -> None:
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection reset by peer")
+
+    monkeypatch.setattr("adiw.cli.run.run_experiment", gone)
+    said = launched("run", "--out", "r")
+    assert said.code == 130
+    assert said.err == "adiw: another process of this run has ended; go on from the last checkpoint with --resume\n"
+
+
+def test_a_second_signal_under_torchrun_does_not_end_the_epoch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    under_torchrun(monkeypatch)
+    with StopRequest() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert stop()
+    assert capsys.readouterr().err == "\nadiw: stopping after this epoch\n"

@@ -1,0 +1,24 @@
+"""The page on several processes: its code runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.several import under_torchrun
+
+PAGE = Path(__file__).parents[2] / "docs" / "several-processes.md"
+
+
+def test_the_code_runs_and_finds_the_wrong_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchrun would start it, but in one process: what several do is tested where they are started."""
+    under_torchrun(monkeypatch)
+    names: dict[str, Any] = {}
+    exec(
+        compile("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)), PAGE.name, "exec"), names
+    )
+    right = names["labels"] == names["truth"]
+    assert names["weights"][right].mean() > 2 * names["weights"][~right].mean()
