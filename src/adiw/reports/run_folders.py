@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adiw.reports.records import is_sweep, kept, read_lines
+from adiw.experiments.sealed import read_lines
+from adiw.reports.records import is_sweep, kept
 
 NAMED = 5  # folders in a message; the rest is counted
 
