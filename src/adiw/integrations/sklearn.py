@@ -27,6 +27,7 @@ except ImportError as error:
     ) from error
 
 from adiw import ADIW
+from adiw.arguments import check_count, is_number, is_positive
 from adiw.divergences import Divergence
 from adiw.models import MLP
 
@@ -99,8 +100,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"ReweightedClassifier needs two classes or more, and y has 1 class: {self.classes_[0]!r}"
             )
         for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+            check_count(name, getattr(self, name), least=1)
+        for name, valid in (("lr", is_positive(self.lr)), ("weight_decay", is_number(self.weight_decay, least=0))):
+            if not valid:
+                raise ValueError(f"{name} must be a finite number from 0 on, got {getattr(self, name)!r}")
         trusted = self._trusted(X_val, y_val)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed, self.device):
@@ -131,10 +134,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             optimizer__weight_decay=self.weight_decay,
             lr=self.lr,
             max_epochs=self.epochs,
-            batch_size=self.batch_size,
+            batch_size=int(self.batch_size),  # NumPy counts are counts too
             iterator_train__shuffle=True,
             # The mean weight of a batch is about one: a wrong label that is left over alone would count in full.
-            iterator_train__drop_last=shape[0] > self.batch_size,
+            iterator_train__drop_last=shape[0] > int(self.batch_size),
             iterator_train__collate_fn=whole,
             train_split=None,
             callbacks=copy.deepcopy(self.callbacks),  # they keep state, and parameters must not change in fit
