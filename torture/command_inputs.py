@@ -263,7 +263,7 @@ def within(seconds: int) -> Iterator[None]:
 
 
 def check_commands(count: int, outside: int, random: Random, work: Path, wrong: list[str]) -> None:
-    """Run ``count`` commands, ``outside`` of them in processes of their own; what goes wrong is added to ``wrong``."""
+    """Run ``count`` commands, ``outside`` of them in processes of their own; ``wrong`` gets what goes wrong."""
     os.chdir(work)
     os.environ.pop("ADIW_DATA", None)
     for k in range(count):

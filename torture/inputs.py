@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from torture.command_inputs import check_commands
 from torture.record import Record, arguments
 from torture.verdict import verdict
 
-COMMANDS, OUTSIDE = 0.2, 0.002  # of the inputs go to the command, and of all to a process of its own
+PART, COMMANDS, OUTSIDE = 500, 0.1, 0.002  # inputs of a part; shares for the command, and in its own process
 ABOUT = "generated bad inputs for the public names and the command: a clear error or a defined result, no traceback"
 
 
@@ -38,8 +39,9 @@ def check_names(count: int, random: Random, work: Path, counts: Counter[str], wr
             wrong.append(f"{entry.name}: {details} <- {told}")
 
 
-def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
+def check_part(count: int, seed: str) -> tuple[Counter[str], list[str]]:
     """Try ``count`` inputs: (counts, what went wrong)."""
+    torch.set_num_threads(1)
     random, counts, wrong = Random(seed), Counter[str](), []
     commands, here = round(COMMANDS * count), Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -48,12 +50,20 @@ def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
             check_commands(commands, round(OUTSIDE * count), random, Path(folder), wrong)
         finally:
             os.chdir(here)
-    names = {
-        "calls": count - commands,
-        "clear errors": counts["clear error"],
-        "defined results": counts["defined result"],
-    }
-    return {"inputs": count, **names, "commands": commands, "wrong": len(wrong)}, wrong
+    print(f"{seed}: {count} inputs, {len(wrong)} wrong", file=sys.stderr, flush=True)
+    return counts + Counter({"calls": count - commands, "commands": commands}), wrong
+
+
+def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
+    """The same in parts, each with its own random numbers, in as many processes as there are processors."""
+    parts = [(min(PART, count - start), f"{seed} {start}") for start in range(0, count, PART)]
+    with get_context("spawn").Pool(min(len(parts), os.cpu_count() or 1)) as pool:
+        found = pool.starmap(check_part, parts, chunksize=1)
+    counts = sum((part for part, _ in found), Counter[str]())
+    wrong = [line for _, lines in found for line in lines]
+    told = {"clear errors": counts["clear error"], "defined results": counts["defined result"]}
+    said = {"inputs": count, "calls": counts["calls"], **told, "commands": counts["commands"], "wrong": len(wrong)}
+    return said, wrong
 
 
 def main() -> int:

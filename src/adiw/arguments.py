@@ -9,6 +9,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
+_FLOAT32 = torch.finfo(torch.float32)
+
 
 def is_real(value: object) -> TypeGuard[float]:
     """A real number, infinity among them; not nan, not a truth value, and not too large for a float.
@@ -25,13 +27,17 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
-    """A finite number, at least ``least``."""
-    return is_real(value) and math.isfinite(value) and value >= least
+    """A number that float32 can hold, at least ``least``.
+
+    >>> is_number(2), is_number(float("inf")), is_number(1e300), is_number(-1, least=0)
+    (True, False, False, False)
+    """
+    return is_real(value) and abs(value) <= _FLOAT32.max and value >= least
 
 
 def is_positive(value: object) -> TypeGuard[float]:
-    """A finite number above zero."""
-    return is_number(value, 0) and value > 0
+    """A number above zero that float32 can hold and divide by."""
+    return is_number(value, _FLOAT32.tiny)
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:

@@ -87,6 +87,8 @@ def weighted_simplex(
     check_vector("v", v)
     check_vector("a", a, like=v)
     _check_bounds(total=total)
+    if total > torch.finfo(v.dtype).max / len(v):
+        raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
     group = group.long() - 1 if group.dtype == torch.bool else group
     unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from adiw.arguments import check_count, is_positive
 from adiw.classic.bumps import Array, bumps, candidate_widths, chunks, median_distance
 
+LARGEST = 1e18
 Width = float | Literal["cv", "median"]
 
 
@@ -29,6 +30,8 @@ def check_pair(
     test: Array = check_array(X_test, dtype=np.float64, input_name="X_test", estimator=estimator)
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"X_train has {train.shape[1]} columns and X_test {test.shape[1]}: they must agree")
+    for name, sample in (("X_train", train), ("X_test", test)):
+        _check_size(name, sample)
     return train, test
 
 
@@ -47,7 +50,14 @@ def check_points(estimator: Any, X: ArrayLike) -> Array:
     points: Array = check_array(X, dtype=np.float64, estimator=estimator)
     if points.shape[1] != estimator.n_features_in_:
         raise ValueError(f"X has {points.shape[1]} columns, but the fit had {estimator.n_features_in_}")
+    _check_size("X", points)
     return points
+
+
+def _check_size(name: str, X: Array) -> None:
+    """Refuse numbers whose squares overflow, here or in float32."""
+    if np.abs(X).max() > LARGEST:
+        raise ValueError(f"{name} has numbers beyond {LARGEST:g}, whose squares overflow: scale its columns first")
 
 
 def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:

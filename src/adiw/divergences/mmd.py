@@ -86,7 +86,8 @@ class MMDProblem:
         return torch.addmv(self.k, self.K, params, beta=-2, alpha=2)
 
     def project(self, params: Tensor) -> Tensor:
-        low, high = (1 - self.slack).clamp_min(0), (1 + self.slack).clamp_max(self.upper)
+        upper = min(self.upper, torch.finfo(params.dtype).max)
+        low, high = (1 - self.slack).clamp_min(0), (1 + self.slack).clamp_max(upper)
         return box_mean_band(params, self.upper, low, high, self.group, len(self.slack))
 
     def weights(self, params: Tensor) -> Tensor:

@@ -35,8 +35,8 @@ def as_written(folder: Path) -> Iterator[None]:
         yield
     except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
         raise ValueError(
-            f"{folder}: a file in it is not what a run writes ({type(error).__name__}: {error}); restore it from a copy, "
-            "or run it again"
+            f"{folder}: a file in it is not what a run writes ({type(error).__name__}: {error}); "
+            "restore it from a copy, or run it again"
         ) from error
 
 
