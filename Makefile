@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench clean
+.PHONY: setup test check lint demo bench torture clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -26,6 +26,10 @@ demo: setup
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+torture: setup
+	$(BIN)/python -m torture
+	$(BIN)/python -m adiw.reports.readme docs/reliability.md
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache
