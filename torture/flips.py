@@ -81,7 +81,7 @@ def read_run(folder: Path) -> Any:
 
 
 def read_unfinished(folder: Path) -> Any:
-    return load_result(folder), load_page(folder)
+    return load_result(folder)
 
 
 def read_records(folder: Path) -> Any:
