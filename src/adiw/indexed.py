@@ -30,12 +30,7 @@ class Indexed(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> Any:
-        try:
-            item = self.dataset[index]
-        except (KeyError, TypeError) as error:
-            raise TypeError(
-                f"adiw.Indexed: the data set gives no item by the number {index!r} ({error!r}): index it by number"
-            ) from error
+        item = self.dataset[index]
         if isinstance(item, Mapping):
             if "index" in item:
                 raise KeyError('items already have a key "index": rename it, adiw.Indexed adds one')

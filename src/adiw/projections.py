@@ -56,7 +56,7 @@ def box_mean_band(
     tensor([0.0000, 0.5000, 2.5000])
     """
     check_vector("v", v)
-    _check_bounds(upper=upper, low=low, high=high)
+    _check_bounds(num_groups, upper=upper, low=low, high=high)
     upper = _fit(upper, v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     if num_groups == 1 and len(v) <= SMALL:
@@ -113,10 +113,14 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     return rescale(x, group_sum(a * x, group, num_groups), group)
 
 
-def _check_bounds(**bounds: float | Tensor) -> None:
+def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
     """Refuse bounds that no x from zero on can keep; tensors, for ``low`` and ``high``, are not looked into."""
     for name, bound in bounds.items():
         a_tensor = isinstance(bound, Tensor) and name in ("low", "high")
+        if isinstance(bound, Tensor) and a_tensor and bound.shape not in ((), (num_groups,)):
+            raise ValueError(
+                f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
+            )
         if not a_tensor and not (is_real(bound) and bound >= 0):
             raise ValueError(f"{name} must be a number from 0 on, got {bound!r}")
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.hooks import RemovableHandle
 
-from adiw.arguments import check_count, check_labels, check_vector
+from adiw.arguments import check_count, check_labels
 
 
 class Observed(NamedTuple):
@@ -85,8 +85,8 @@ class Features:
         if num_classes is not None:
             check_count("num_classes", num_classes, least=1)
         if class_prior is not None:
-            check_vector("class_prior", class_prior)
-            if class_prior.ndim != 1 or not bool((class_prior >= 0).all()):
+            vector = isinstance(class_prior, Tensor) and class_prior.ndim == 1 and not class_prior.is_complex()
+            if not vector or not bool(((class_prior >= 0) & class_prior.isfinite()).all()):
                 raise ValueError("class_prior must be one ratio per class, (C,), from 0 on")
             if num_classes not in (None, len(class_prior)):
                 raise ValueError(f"num_classes is {num_classes}, but class_prior has {len(class_prior)} entries")
