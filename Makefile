@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench dist versions clean
+.PHONY: setup test check lint demo bench dist versions torture clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -37,6 +37,10 @@ versions:
 
 dist: setup
 	$(BIN)/python -m hatchling build
+
+torture: setup
+	$(BIN)/python -m torture
+	$(BIN)/python -m adiw.reports.readme docs/reliability.md
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

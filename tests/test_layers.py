@@ -25,7 +25,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 IN_CORE = {"divergences", "classic"}  # packages of the core; its other modules are files
 # Within the core: tensors in, tensors out. None of these may know of the store, the probe or ADIW.
-PURE = {"divergences", "projections", "kernels", "transforms", "groups", "pair", "limits", "losses"}
+PURE = {"arguments", "divergences", "projections", "kernels", "transforms", "groups", "pair", "limits", "losses"}
 # Beyond the standard library; what is not named here may import what its extra brings.
 LIBRARIES = {CORE: {"torch", "numpy"}, "classic": {"torch", "numpy", "sklearn", "scipy"}}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torture.memory import Held, divergences, engine_growth, growth, training_step
 
 from adiw import DIVERGENCES
 from adiw.experiments.job import SNAPSHOTS, snapshot_epochs
 from adiw.ledger import Ledger
+from torture.memory import Held, divergences, engine_growth, growth, training_step
 
 STEPS, WARM = 60, 10
 LINE = 400  # bytes of a line in a log

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
 from torch import Tensor
 
 from adiw import Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.record import provenance
+from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
 
 STEPS, SIZES, BOUND = 200, (2, 4), 1e-5
 NETWORK = Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
+from adiw.arguments import check_count
 from adiw.divergences import Divergence, learns, resolve
 from adiw.estimation import Round, run_round, start_memory
 from adiw.health import Stationarity, Summary, stationarity
@@ -86,8 +87,8 @@ class ADIW(nn.Module):
             ("steps", steps, 1),
             ("warmup_steps", warmup_steps, 0),
         ):
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None or name != "warmup_steps":
+                check_count(name, value, least)
         self.divergence, self.transform = resolve(divergence), _resolve_transform(transform)
         self.observer = Observer(model, criterion, forward, self.transform)
         self.steps, self.warmup_steps, self.exact = steps, warmup_steps, exact
@@ -225,6 +226,8 @@ class ADIW(nn.Module):
         return {"memory": self.memory, "randomness": self.randomness.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict) or not {"memory", "randomness"} <= state.keys():
+            raise ValueError(f"this is not the state of an ADIW: expected memory and randomness, came {state!r}")
         device = self.raw.slots.device
         self.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Generator, Tensor
 
+from adiw.arguments import check_count
 from adiw.divergences import Divergence, Problem, learns, resolve
 from adiw.pair import Pair, match
 
@@ -57,13 +58,16 @@ def estimate_weights(
     [1.5, 1.5, 0.0]
     """
     z_train, z_val = _check(z_train, z_val)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_count("steps", steps, least=1)
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
     divergence = resolve(divergence)
     pair = match(z_train.detach(), z_val.detach())
     size = len(z_train if divergence.side == "train" else z_val)
     if state is None:
         state = State(z_train.new_full((size,), float("nan")))
+    if not isinstance(state, State) or not isinstance(state.params, Tensor):
+        raise TypeError(f"state must be the one that the last call returned, or None, got {state!r}")
     if state.params.shape != (size,):
         raise ValueError(
             f"state holds {len(state.params)} parameters, but this divergence has one per "

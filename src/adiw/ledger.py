@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from adiw.arguments import check_count
 from adiw.estimation import Round
 from adiw.health import Summary, name_indices, summarise
 from adiw.losses import guard_gradient
@@ -64,8 +65,7 @@ class Ledger(nn.Module):
 
     def __init__(self, num_train: int, settings: str, repeats: bool = True) -> None:
         super().__init__()
-        if num_train < 1:
-            raise ValueError(f"num_train must be at least 1, got {num_train}")
+        check_count("num_train", num_train, least=1)
         self.settings, self.team = settings, Team()
         self._told: dict[str, int] = {}  # losses that were not finite when somebody was last warned of them
         self.used = Store(num_train)
@@ -172,6 +172,8 @@ class Ledger(nn.Module):
         return {"settings": self.settings, "num_train": len(self.used)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict) or "settings" not in state:
+            raise ValueError(f"this is not the state of a weighting method: expected its settings, came {state!r}")
         if state["settings"] != self.settings:
             raise ValueError(
                 f"this state was made with {state['settings']}, but this is {self.settings}: "

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adiw.arguments import check_vector, is_number, is_real
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,9 +26,9 @@ class Limits:
     min_ess: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.cap is not None and self.cap < 1:
+        if self.cap is not None and not (is_real(self.cap) and self.cap >= 1):
             raise ValueError(f"cap must be None or at least 1, the mean weight, got {self.cap!r}")
-        if not 0 <= self.min_ess <= 1:
+        if not (is_number(self.min_ess, least=0) and self.min_ess <= 1):
             raise ValueError(f"min_ess is a share of the batch and must be from 0 to 1, got {self.min_ess!r}")
 
     def apply(self, weights: Tensor, counted: Tensor | None = None) -> Tensor:
@@ -37,10 +39,12 @@ class Limits:
         >>> Limits(mean_one=True, cap=2.0).apply(torch.tensor([0.0, 1.0, 1.0, 9.0]))
         tensor([0., 1., 1., 2.])
         """
+        check_vector("weights", weights)
+        cap = float("inf") if self.cap is None else min(self.cap, torch.finfo(weights.dtype).max)
         if self.mean_one:
-            weights = rescale_to_mean_one(weights, float("inf") if self.cap is None else self.cap, counted)
+            weights = rescale_to_mean_one(weights, cap, counted)
         elif self.cap is not None:
-            weights = weights.clamp_max(self.cap)
+            weights = weights.clamp_max(cap)
         return raise_ess(weights, self.min_ess, counted) if self.min_ess > 0 else weights
 
 

@@ -25,6 +25,8 @@ class Observer:
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if not callable(criterion):
             raise TypeError("criterion must be callable: criterion(outputs, targets) gives one loss per sample")
+        if forward is not None and not callable(forward):
+            raise TypeError("forward must be callable: forward(model, batch) gives (outputs, targets)")
         self.given, model = model, unwrapped(model)
         self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
         transform.attach(model)

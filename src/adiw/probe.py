@@ -10,6 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from adiw.arguments import check_count
 from adiw.pair import is_finite
 from adiw.team import Team
 from adiw.transforms import Observed
@@ -54,12 +55,13 @@ class Probe(nn.Module):
     ) -> None:
         super().__init__()
         size = _check_dataset(dataset)
-        if every < 1:
-            raise ValueError(f"val_every must be at least 1, got {every}")
+        check_count("val_every", every, least=1)
+        check_count("val_batch", batch, least=1)
+        check_count("val_refresh", batch if refresh is None else refresh, least=1)
+        check_count("cache_bytes", cache_bytes, least=0)
+        check_count("val_workers", workers, least=0)
         self.window = min(batch, size)
         self.refresh = self.window if refresh is None else min(refresh, self.window)
-        if batch < 1 or self.refresh < 1:
-            raise ValueError(f"val_batch and val_refresh must be at least 1, got {batch} and {refresh}")
         self.dataset, self.workers, self.every = dataset, workers, every
         self.team = Team()
         self.register_buffer("order", torch.randperm(size, generator=generator))
@@ -186,8 +188,12 @@ class Probe(nn.Module):
         return {"z": self.z, "group": self.group}
 
     def set_extra_state(self, state: dict[str, Tensor | None]) -> None:
+        if not isinstance(state, dict) or not all(x is None or isinstance(x, Tensor) for x in state.values()):
+            raise ValueError(f"this is not the state of a stream of validation batches: {state!r}")
         device = self.ahead.device
-        self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
+        self.z, self.group = (
+            None if x is None else x.clone().to(device) for x in (state.get("z"), state.get("group"))
+        )
         self._stream, self._turn = None, None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Probe:

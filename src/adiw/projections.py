@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from adiw.arguments import check_vector, is_real
 from adiw.groups import group_max, group_order, group_sum, spread, taking_part
 
 SMALL = 1024  # entries of which all pairs are compared at once
@@ -24,6 +25,7 @@ def non_negative(v: Tensor) -> Tensor:
     >>> non_negative(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
+    check_vector("v", v)
     return v.clamp_min(0)
 
 
@@ -33,7 +35,9 @@ def box(v: Tensor, upper: float) -> Tensor:
     >>> box(torch.tensor([-1.0, 2.0, 9.0]), 5.0)
     tensor([0., 2., 5.])
     """
-    return v.clamp(0, upper)
+    check_vector("v", v)
+    _check_bounds(upper=upper)
+    return v.clamp(0, _fit(upper, v))
 
 
 def box_mean_band(
@@ -51,6 +55,9 @@ def box_mean_band(
     >>> box_mean_band(torch.tensor([0.0, 1.0, 5.0]), upper=2.5)
     tensor([0.0000, 0.5000, 2.5000])
     """
+    check_vector("v", v)
+    _check_bounds(num_groups, upper=upper, low=low, high=high)
+    upper = _fit(upper, v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     if num_groups == 1 and len(v) <= SMALL:
         return _small_band(v, upper, low, high, taking_part(group))
@@ -65,6 +72,7 @@ def simplex(v: Tensor, total: float = 1.0) -> Tensor:
     >>> simplex(torch.tensor([0.5, 0.7, -1.0]))
     tensor([0.4000, 0.6000, 0.0000])
     """
+    check_vector("v", v)
     return weighted_simplex(v, torch.ones_like(v), total)
 
 
@@ -76,6 +84,11 @@ def weighted_simplex(
     >>> weighted_simplex(torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0]))
     tensor([0.6000, 0.2000])
     """
+    check_vector("v", v)
+    check_vector("a", a, like=v)
+    _check_bounds(total=total)
+    if total > torch.finfo(v.dtype).max / len(v):
+        raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
     group = group.long() - 1 if group.dtype == torch.bool else group
     unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
@@ -95,6 +108,8 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
     tensor([2., 0.])
     """
+    check_vector("v", v)
+    check_vector("a", a, like=v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     x = clamp_to_one(v, group, num_groups)
     return rescale(x, group_sum(a * x, group, num_groups), group)
@@ -108,6 +123,23 @@ def clamp_to_one(v: Tensor, group: Tensor, num_groups: int) -> Tensor:
     x = torch.where(taking_part(group), v, 0).clamp_min(0)
     largest = x.amax(0, keepdim=True) if num_groups == 1 else group_max(x, group, num_groups)
     return x / spread(largest.clamp_min(torch.finfo(v.dtype).tiny), group)
+
+
+def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
+    """Refuse bounds that no x from zero on can keep; tensors, for ``low`` and ``high``, are not looked into."""
+    for name, bound in bounds.items():
+        a_tensor = isinstance(bound, Tensor) and name in ("low", "high")
+        if isinstance(bound, Tensor) and a_tensor and bound.shape not in ((), (num_groups,)):
+            raise ValueError(
+                f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
+            )
+        if not a_tensor and not (is_real(bound) and bound >= 0):
+            raise ValueError(f"{name} must be a number from 0 on, got {bound!r}")
+
+
+def _fit(bound: float, v: Tensor) -> float:
+    """The bound, or the largest number that v can hold: a larger one is no bound at all."""
+    return bound if bound == float("inf") else min(bound, torch.finfo(v.dtype).max)
 
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor) -> Tensor:

@@ -12,6 +12,10 @@ class Randomness:
     """A seed and the generator made from it. A move to another device starts anew from the seed."""
 
     def __init__(self, generator: Generator | None) -> None:
+        if generator is not None and not isinstance(generator, Generator):
+            raise TypeError(
+                f"generator must be a torch.Generator or None, got {generator!r}: torch.Generator().manual_seed(0)"
+            )
         self.seed = torch.initial_seed() if generator is None else generator.initial_seed()
         self.generator = Generator().manual_seed(self.seed) if generator is None else generator
 

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.hooks import RemovableHandle
 
+from adiw.arguments import check_count, check_labels
+
 
 class Observed(NamedTuple):
     """What a batch became: z (n, d) and the group of each sample (n,) int64, None when there is one group."""
@@ -78,8 +80,13 @@ class Features:
         class_prior: Tensor | None = None,
         num_classes: int | None = None,
     ) -> None:
+        if not (layer is None or isinstance(layer, str | nn.Module)):
+            raise TypeError(f"layer must be a module of the model, its dotted name, or None, got {layer!r}")
+        if num_classes is not None:
+            check_count("num_classes", num_classes, least=1)
         if class_prior is not None:
-            if class_prior.ndim != 1 or not bool((class_prior >= 0).all()):
+            vector = isinstance(class_prior, Tensor) and class_prior.ndim == 1 and not class_prior.is_complex()
+            if not vector or not bool(((class_prior >= 0) & class_prior.isfinite()).all()):
                 raise ValueError("class_prior must be one ratio per class, (C,), from 0 on")
             if num_classes not in (None, len(class_prior)):
                 raise ValueError(f"num_classes is {num_classes}, but class_prior has {len(class_prior)} entries")
@@ -157,6 +164,11 @@ def class_prior_ratio(train_labels: Tensor, test_labels: Tensor, num_classes: in
     >>> class_prior_ratio(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1]), 2)
     tensor([0.6667, 2.0000])
     """
+    check_count("num_classes", num_classes, least=1)
+    for name, labels in (("train_labels", train_labels), ("test_labels", test_labels)):
+        check_labels(name, labels)
+        if len(labels) and int(labels.max()) >= num_classes:
+            raise ValueError(f"{name} must be below num_classes, {num_classes}, got {int(labels.max())}")
     train = torch.bincount(train_labels.long(), minlength=num_classes) / max(len(train_labels), 1)
     test = torch.bincount(test_labels.long(), minlength=num_classes) / max(len(test_labels), 1)
     return torch.where(train > 0, test / train.clamp_min(torch.finfo(train.dtype).tiny), 0)

@@ -212,7 +212,9 @@ def test_a_checkpoint_that_is_damaged(adiw: Command) -> None:
     assert adiw(*RUN).code == 0
     (Path("r") / checkpoint.NAME).write_bytes(b"nonsense")
     message = refused(adiw(*RUN, "--resume"))
-    assert message.startswith("r/checkpoint.pt is damaged (BadZipFile): delete it to start from the first epoch")
+    assert message.startswith(
+        "r/checkpoint.pt is damaged (its content does not match its digest): delete it to start from the first epoch"
+    )
 
 
 def test_a_disk_that_fills_up_and_is_freed(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adiw.experiments.sealed import read_lines
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
 from tests.experiments.tables import write_table
@@ -122,7 +123,7 @@ def test_tensorboard_files_hold_the_metrics_however_the_run_ends(
     monkeypatch.setattr(board.SummaryWriter, "close", lambda self: (closed.append(self), close(self)))
     said = adiw(*RUN, "--out", "r", "--tracker", "tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
     assert said.code == (3 if ends == "dead" else 0)
-    rows = [json.loads(line) for line in Path("r/metrics.jsonl").read_text().splitlines()]
+    rows = read_lines(Path("r/metrics.jsonl"))
     assert len(closed) == 1  # or the last rows might not reach the disk
     curves = events(Path("r/tensorboard"))
     assert set(curves) == set(rows[0]) - {"epoch"}

@@ -64,7 +64,7 @@ def test_cifar100_takes_the_fine_label(tmp_path):
 
 def test_python_layouts(tmp_path):
     write_python(tmp_path, CIFAR10_LAYOUTS[1], b"labels", [0, 9])
-    write_python(tmp_path, CIFAR100_LAYOUTS[1], b"fine_labels", [5, 99])
+    write_python(tmp_path, CIFAR100_LAYOUTS[0], b"fine_labels", [5, 99])
     ten, hundred = (load(name, tmp_path, verify=False) for name in ("cifar10", "cifar100"))
     check_pixels(ten.train.x)
     check_pixels(hundred.test.x)

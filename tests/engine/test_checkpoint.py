@@ -128,7 +128,7 @@ class Surprise:
 
 
 def test_nothing_in_a_checkpoint_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.save({"epoch": Surprise()}, tmp_path / NAME)
+    checkpoint.save(tmp_path, {"epoch": Surprise()})
     monkeypatch.setattr(os, "system", lambda command: pytest.fail("code from a checkpoint was run"))
     with pytest.raises(CheckpointError, match="UnpicklingError"):
         checkpoint.load(tmp_path, CPU)
@@ -145,3 +145,51 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     write_atomically(file, b"new")
     assert file.read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_every_kind_of_cut_and_flip_is_an_error(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, {"epoch": 1, "weights": torch.zeros(4)})
+    file = tmp_path / NAME
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 7):
+        flipped = whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :]
+        for content in (flipped, whole[:at]):
+            file.write_bytes(content)
+            with pytest.raises(CheckpointError, match="does not match its digest"):
+                checkpoint.load(tmp_path, CPU)
+    file.write_bytes(whole)
+    assert torch.load(file, weights_only=True)["epoch"] == 1  # still a file that torch reads by itself
+
+
+def test_a_disk_that_fills_up_within_a_large_checkpoint_is_an_os_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where torch.save itself meets the full disk, it hides the reason behind an error of its own."""
+
+    def fills_up(state: object, file: object) -> None:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError:
+            raise RuntimeError("unexpected pos 768 vs 662")  # noqa: B904
+
+    checkpoint.save(tmp_path, state(1))
+    monkeypatch.setattr(torch, "save", fills_up)
+    with pytest.raises(OSError, match="No space left") as raised:
+        checkpoint.save(tmp_path, state(2))
+    assert raised.value.filename == str(tmp_path / NAME)
+    assert [file.name for file in tmp_path.iterdir()] == [NAME]
+    assert loaded_epoch(tmp_path) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system has no /proc")
+def test_renames_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced, fsync = [], os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    checkpoint.save(tmp_path, state(1))
+    write_atomically(tmp_path / "a.json", b"{}")
+    assert synced == [f"{tmp_path}/{NAME}.part", str(tmp_path), f"{tmp_path}/a.json.part", str(tmp_path)]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments import record
 from adiw.experiments.record import Folder, provenance, summarise
+from adiw.experiments.sealed import DamagedError, line, read_lines
 
 
 def rows(count: int) -> list[dict[str, float]]:
@@ -40,8 +40,12 @@ def test_rows_are_lines_of_strict_json(tmp_path: Path) -> None:
     folder.write_rows("metrics.jsonl", [{"epoch": 1, "loss": 0.1}])
     folder.append_row("metrics.jsonl", {"epoch": 2, "loss": math.nan, "weight_max": math.inf})
     first, second = (tmp_path / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(first) == {"epoch": 1, "loss": 0.1}
-    assert json.loads(second) == {"epoch": 2, "loss": None, "weight_max": None}
+    assert json.loads(first).keys() == {"epoch", "loss", "crc32"}
+    assert json.loads(second, parse_constant=pytest.fail)["weight_max"] is None
+    assert read_lines(tmp_path / "metrics.jsonl") == [
+        {"epoch": 1, "loss": 0.1},
+        {"epoch": 2, "loss": None, "weight_max": None},
+    ]
 
 
 @pytest.mark.parametrize("rest", ["", '{"epoch": 2', '{"epoch": 2}'])
@@ -49,7 +53,7 @@ def test_a_line_that_was_cut_short_is_taken_out(tmp_path: Path, rest: str) -> No
     for before in ("", '{"epoch": 1}\n'):
         (tmp_path / "metrics.jsonl").write_text(before + rest)
         Folder(tmp_path).append_row("metrics.jsonl", {"epoch": 3})
-        assert (tmp_path / "metrics.jsonl").read_text() == before + '{"epoch": 3}\n'
+        assert (tmp_path / "metrics.jsonl").read_text() == before + line({"epoch": 3})
 
 
 def test_json_and_arrays_come_back(tmp_path: Path) -> None:
@@ -66,7 +70,7 @@ def test_json_and_arrays_come_back(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"lr": ')
-    with pytest.raises(CheckpointError, match=r"config\.json is damaged"):
+    with pytest.raises(DamagedError, match=r"config\.json is damaged"):
         Folder(tmp_path).read_json("config.json")
 
 

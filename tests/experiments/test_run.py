@@ -18,6 +18,7 @@ from adiw.engine.feed import DeviceFeed, batches
 from adiw.experiments.job import Job, build_optimizer, snapshot_epochs
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.run import Engine, run
+from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.task import as_they_are, prepare
 from tests.experiments.conftest import EPOCHS
@@ -25,6 +26,7 @@ from tests.experiments.tables import write_table
 
 CPU = torch.device("cpu")
 FILES = {
+    "SHA256SUMS",
     "checkpoint.pt",
     "classes.json",
     "config.json",
@@ -41,7 +43,7 @@ WEIGHTS = {"ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "w
 
 
 def read_rows(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return read_lines(file)
 
 
 @pytest.mark.parametrize("method", METHODS)

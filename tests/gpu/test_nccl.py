@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from tests.several import under_torchrun
 from torch import Generator, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
@@ -17,6 +16,7 @@ from adiw import ADIW
 from adiw.engine.launch import linked, own_device
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
+from tests.several import under_torchrun
 
 pytestmark = [
     pytest.mark.gpu,

@@ -61,7 +61,7 @@ def test_a_cut_line_is_left_out_and_a_damaged_one_is_told(tmp_path: Path) -> Non
     assert len(load_page(folder).trials) == 1
     with (folder / "results.jsonl").open("a") as file:
         file.write("\n")
-    with pytest.raises(ValueError, match=r"results.jsonl is damaged \(.*\): remove the line that is not JSON"):
+    with pytest.raises(ValueError, match=r"results.jsonl, line 2 is damaged \(.*\): restore it"):
         load_page(folder)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.reports.sweeps import read_lines, read_sweep
+from adiw.reports.sweeps import read_sweep
 from tests.reports.sweep_folder import recipe, result, write
 
 
@@ -70,16 +70,6 @@ def test_more_trials_than_planned_count_and_unknown_places_are_told(tmp_path: Pa
     assert [trial.number for trial in sweep.cells["a", "x"].trials] == [7]
     assert sweep.cells["a", "x"].missing == (0,)
     assert sweep.strangers == ("old, x",)
-
-
-def test_a_last_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
-    file = tmp_path / "results.jsonl"
-    file.write_text('{"a": 1}\n\n{"a": 2}\n{"a": ')
-    assert read_lines(file) == [{"a": 1}, {"a": 2}]
-    file.write_text('{"a": \n{"a": 2}\n')
-    with pytest.raises(ValueError, match=r"results.jsonl, line 1, is damaged .*: repair or delete the line"):
-        read_lines(file)
-    assert read_lines(tmp_path / "nothing.jsonl") == []
 
 
 def test_the_papers_figures_and_the_rows_methods(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
+from adiw.arguments import check_count, is_positive
 from adiw.baselines.quadratic import resolve_solver
 from adiw.divergences import MMD, MMDProblem
 from adiw.health import Summary
@@ -62,12 +63,12 @@ class DIW(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        if width != "quantile" and (isinstance(width, str) or not 0 < width < float("inf")):
+        if not is_positive(width) and not (isinstance(width, str) and width == "quantile"):
             raise ValueError(f'width must be a positive number (sigma) or "quantile", got {width!r}')
         if reduction not in ("mean", "sum"):
             raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
-        if warmup_steps is not None and warmup_steps < 0:
-            raise ValueError(f"warmup_steps must be at least 0, got {warmup_steps}")
+        if warmup_steps is not None:
+            check_count("warmup_steps", warmup_steps, least=0)
         self.width, self.reduction, self.warmup_steps = width, reduction, warmup_steps
         self.solve = resolve_solver(solver)
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Generator, Tensor, nn
 
 from adiw.health import Summary
@@ -65,8 +64,10 @@ class Fixed(nn.Module):
 
 
 def _check_weights(weights: Tensor, num_train: int) -> Tensor:
-    weights = torch.as_tensor(weights).detach()
-    if weights.shape != (num_train,):
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"weights must be a tensor ({num_train},), got {type(weights).__name__}")
+    weights = weights.detach()
+    if weights.is_complex() or weights.shape != (num_train,):
         raise ValueError(
             f"weights must be one number per training sample, ({num_train},), got {tuple(weights.shape)}"
         )

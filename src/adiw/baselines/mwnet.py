@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from adiw.arguments import is_positive
 from adiw.baselines.virtual import Virtual
 from adiw.health import Summary
 from adiw.ledger import Ledger, Step
@@ -65,8 +66,8 @@ class MWNet(nn.Module):
                 "MWNet takes a virtual step of the model: pass either optimizer=, whose current learning rate it "
                 "then follows, or learning_rate="
             )
-        if learning_rate is not None and not 0 < learning_rate < float("inf"):
-            raise ValueError(f"learning_rate must be a positive number, got {learning_rate}")
+        if learning_rate is not None and not is_positive(learning_rate):
+            raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.virtual = Virtual(model, criterion, forward)
         generator = Randomness(generator).on(torch.device("cpu"))

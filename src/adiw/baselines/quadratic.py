@@ -44,7 +44,7 @@ def resolve_solver(name: str) -> Solver:
     Traceback (most recent call last):
     ValueError: unknown solver 'mosek': expected one of 'gpu', 'cvxopt', 'osqp'
     """
-    if name not in SOLVERS:
+    if not isinstance(name, str) or name not in SOLVERS:
         raise ValueError(f"unknown solver {name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
     if name in OPTIONS:
         try:

@@ -11,8 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from adiw.arguments import check_count, is_positive
 from adiw.classic.bumps import Array, bumps, candidate_widths, chunks, median_distance
 
+LARGEST = 1e18
 Width = float | Literal["cv", "median"]
 
 
@@ -21,12 +23,24 @@ def check_pair(
 ) -> tuple[Array, Array]:
     """Both samples as finite float64 matrices with the same columns; the second is X_test, or y where it is None."""
     X_test = y if X_test is None else X_test
+    _check_settings(estimator)
     if X_test is None:
         raise ValueError(f"{type(estimator).__name__} compares two samples: call fit(X_train, X_test)")
     train, test = _matrix(estimator, X_train, "X_train"), _matrix(estimator, X_test, "X_test")
     if train.shape[1] != test.shape[1]:
         raise ValueError(f"X_train has {train.shape[1]} columns and X_test {test.shape[1]}: they must agree")
+    for name, sample in (("X_train", train), ("X_test", test)):
+        _check_size(name, sample)
     return train, test
+
+
+def _check_settings(estimator: Any) -> None:
+    """Refuse counts and tolerances that are none; those that an estimator does not have are passed over."""
+    for name, least in (("centres", 1), ("folds", 2), ("block", 2), ("max_steps", 1)):
+        check_count(name, getattr(estimator, name, least), least)
+    tolerance = getattr(estimator, "tolerance", 1.0)
+    if not is_positive(tolerance):
+        raise ValueError(f"tolerance must be a positive number, got {tolerance!r}")
 
 
 def check_points(estimator: Any, X: ArrayLike) -> Array:
@@ -36,6 +50,7 @@ def check_points(estimator: Any, X: ArrayLike) -> Array:
     if points.shape[1] != estimator.n_features_in_:
         name, expected = type(estimator).__name__, estimator.n_features_in_
         raise ValueError(f"X has {points.shape[1]} features, but {name} is expecting {expected} features as input")
+    _check_size("X", points)
     return points
 
 
@@ -45,14 +60,20 @@ def _matrix(estimator: Any, X: ArrayLike, name: str) -> Array:
     return np.require(checked, requirements="W")
 
 
+def _check_size(name: str, X: Array) -> None:
+    """Refuse numbers whose squares overflow, here or in float32."""
+    if np.abs(X).max() > LARGEST:
+        raise ValueError(f"{name} has numbers beyond {LARGEST:g}, whose squares overflow: scale its columns first")
+
+
 def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:
     """The width itself, the median heuristic's, or the candidates for cross-validation."""
-    if width == "cv" or width == "median":
+    if isinstance(width, str) and width in ("cv", "median"):
         median = median_distance(X_train, X_test, check_random_state(random_state))
         return (
             candidate_widths(median) if width == "cv" and len(X_test) > 1 else [median]
         )  # one point: none to hold out
-    if isinstance(width, str) or not 0 < width < float("inf"):
+    if not is_positive(width):
         raise ValueError(f'width must be a positive number, "median" or "cv", got {width!r}')
     return [float(width)]
 

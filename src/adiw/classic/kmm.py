@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from adiw.arguments import is_number
 from adiw.classic.bumps import Array, chunks
 from adiw.classic.estimator import RatioEstimator, check_pair, check_points, widths_to_try
 from adiw.divergences import MMDProblem
@@ -62,7 +63,7 @@ class KMM(RatioEstimator):
         """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
         train, test = check_pair(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
-        _check_settings(self.upper, self.slack, self.block, self.width)
+        _check_settings(self.upper, self.slack, self.width)
         (self.width_,) = widths_to_try(self.width, train, test, self.random_state)
         random = check_random_state(self.random_state)
         count = -(-len(train) // self.block)
@@ -88,7 +89,7 @@ class KMM(RatioEstimator):
         rows = max(1, 10**7 // len(self._X_train))
         train, weights = torch.from_numpy(self._X_train), torch.from_numpy(self.weights_)
         near = [
-            torch.softmax(squared_distances(torch.from_numpy(part), train) / (-2 * self.width_**2), dim=1) @ weights
+            torch.softmax(_exponents(torch.from_numpy(part), train, self.width_), dim=1) @ weights
             for part in chunks(points, rows)
         ]
         result: NDArray[np.float64] = torch.cat(near).numpy()
@@ -99,6 +100,12 @@ class KMM(RatioEstimator):
         problem = build_problem(X_train, X_test, self.width_, self.upper, self.slack)
         weights, gap = minimise(problem, self.tolerance, self.max_steps)
         return weights.double().numpy(), float(problem.objective(weights)), gap
+
+
+def _exponents(points: Tensor, train: Tensor, width: float) -> Tensor:
+    """-||x_i - x_j||^2 / (2 width^2), (n, m), but for a number that each row may lack: finite, however far away."""
+    distances = squared_distances(points, train).clamp_max(torch.finfo(points.dtype).max)
+    return ((distances - distances.amin(1, keepdim=True)) / width / (-2 * width)).clamp_min(-1e300)
 
 
 def build_problem(X_train: Array, X_test: Array, width: float, upper: float, slack: float | None) -> MMDProblem:
@@ -147,12 +154,10 @@ def _cheapest_vertex(problem: MMDProblem, gradient: Tensor) -> Tensor:
     return torch.empty_like(gradient).scatter_(0, order, filled.to(gradient.dtype))
 
 
-def _check_settings(upper: float, slack: float | None, block: int, width: object) -> None:
-    if not upper >= 1:
+def _check_settings(upper: float, slack: float | None, width: object) -> None:
+    if not (is_number(upper) and upper >= 1):
         raise ValueError(f"upper must be at least 1, the mean weight, got {upper!r}")
-    if slack is not None and slack < 0:
+    if slack is not None and not is_number(slack, least=0):
         raise ValueError(f"slack must be None or a number from 0, got {slack!r}")
-    if block < 2:
-        raise ValueError(f"block must be at least 2, got {block!r}")
-    if width == "cv":
+    if isinstance(width, str) and width == "cv":
         raise ValueError('KMM has no held-out score: width must be a positive number or "median"')

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from adiw.arguments import is_number
 from adiw.classic import non_negative_qp
 from adiw.classic.bumps import Array, bumps, choose_centres, sum_products
 from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
@@ -82,9 +83,9 @@ def problem(H: Array, h: Array, penalty: float) -> SquaredProblem:
 
 
 def _penalties_to_try(penalty: float | str) -> list[float]:
-    if penalty == "cv":
+    if isinstance(penalty, str) and penalty == "cv":
         return [1e-3, 3e-3, 1e-2, 3e-2, 1e-1]
-    if isinstance(penalty, str) or not 0 <= penalty < float("inf"):
+    if not is_number(penalty, least=0):
         raise ValueError(f'penalty must be a number from 0 or "cv", got {penalty!r}')
     return [float(penalty)]
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from adiw.arguments import is_positive
 from adiw.classic.bumps import Array, bumps, choose_centres, sum_products
 from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
 
@@ -103,8 +104,8 @@ class Pairs:
 
 
 def _penalties_to_try(penalty: float | str, pairs_exist: bool) -> list[float]:
-    if penalty == "cv":
+    if isinstance(penalty, str) and penalty == "cv":
         return [1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0] if pairs_exist else [0.1]
-    if isinstance(penalty, str) or not 0 < penalty < float("inf"):
+    if not is_positive(penalty):
         raise ValueError(f'penalty must be a positive number or "cv", got {penalty!r}')
     return [float(penalty)]

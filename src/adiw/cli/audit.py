@@ -13,6 +13,7 @@ from rich.table import Table
 from adiw.cli.console import one_line_errors
 from adiw.reports.audit import Audit, load_audit, write_csv
 from adiw.reports.audit_page import quality_line, render_audit
+from adiw.reports.run_folders import as_written
 
 ON_PAGE, IN_TERMINAL = 200, 10  # samples, unless --top says otherwise
 
@@ -28,14 +29,15 @@ def audit(
 ) -> None:
     """List the training samples that a run trusted least: likely wrong labels, as a CSV file and a page."""
     with one_line_errors():
-        found = load_audit(folder)
         place = out or folder
-        place.mkdir(parents=True, exist_ok=True)
-        with (place / "audit.csv").open("w", newline="", encoding="utf-8") as file:
-            write_csv(found, file, top)
-        (place / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
-    Console().print(_table(found, min(top or IN_TERMINAL, IN_TERMINAL)))
-    print(quality_line(found))
+        with as_written(folder):
+            found = load_audit(folder)
+            place.mkdir(parents=True, exist_ok=True)
+            with (place / "audit.csv").open("w", newline="", encoding="utf-8") as file:
+                write_csv(found, file, top)
+            (place / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
+            Console().print(_table(found, min(top or IN_TERMINAL, IN_TERMINAL)))
+            print(quality_line(found))
     print(f"Written: {place / 'audit.csv'}, {place / 'audit.html'}")
 
 

@@ -62,7 +62,7 @@ def _explain(error: OSError) -> str:
     """What went wrong with which file; on a full disk, what to do."""
     text = error.strerror or str(error)
     text = text if error.filename is None else f"{error.filename}: {text}"
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{text}: free some space and go on with --resume; the last checkpoint is whole" if full else text
 
 

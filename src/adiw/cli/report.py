@@ -10,6 +10,7 @@ import typer
 from adiw.cli.console import one_line_errors
 from adiw.reports.page import render
 from adiw.reports.records import load_page
+from adiw.reports.run_folders import as_written
 
 
 def report(
@@ -25,7 +26,8 @@ def report(
             raise FileNotFoundError(
                 f"{folder} is not a folder: name the folder of a run, of several runs or of a sweep"
             )
-        text = render(load_page(folder))
+        with as_written(folder):
+            text = render(load_page(folder))
         file = out or folder / "index.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from adiw.cli.console import say
 from adiw.experiments.profile import FILE
+from adiw.experiments.sealed import read_json
 from adiw.reports.grid import to_text, write_grid
 from adiw.reports.stage_table import stage_tables
 from adiw.reports.sweeps import Sweep, read_sweep
@@ -26,7 +26,7 @@ def show_stages(folder: Path) -> None:
     """Print a profile's stage tables with the paper's figures beside, and write them."""
     if not (folder / FILE).exists():
         raise FileNotFoundError(f"no profile found in {folder}: it holds no {FILE}")
-    recipe, profile = (json.loads((folder / name).read_text()) for name in ("recipe.json", FILE))
+    recipe, profile = (read_json(folder / name) for name in ("recipe.json", FILE))
     grids = stage_tables(profile, recipe["paper"] or None, recipe["title"])
     for grid, name in zip(grids, ("cpu", "device") if len(grids) == 2 else ("stages",), strict=True):
         print(to_text(grid))

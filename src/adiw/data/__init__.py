@@ -47,8 +47,11 @@ def load(
     when they are met ("refuse"), or named and left out at the start ("skip").
     A data set refuses options it does not take.
     """
-    if name not in DATASETS:
+    if not isinstance(name, str) or name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; the data sets are {', '.join(DATASETS)}")
+    for what, value in (("root", root), ("path", path)):
+        if not (value is None or isinstance(value, str | Path)) or "\0" in str(value):
+            raise DataError(f"{what}: expected a path, found {value!r}")
     options = Options(None if path is None else Path(path), target, size, seed, verify, broken)
     return DATASETS[name](data_root() if root is None else Path(root), options)
 

@@ -80,17 +80,17 @@ CIFAR10_LAYOUTS = (
     ),
 )
 CIFAR100_LAYOUTS = (
-    Layout(  # digests are published for the archive only
-        "cifar-100-binary",
-        {"train.bin": f"bytes:{50_000 * (2 + PIXELS)}"},
-        {"test.bin": f"bytes:{10_000 * (2 + PIXELS)}"},
-        partial(read_binary, label_bytes=2),
-    ),
     Layout(
         "cifar-100-python",
         {"train": "md5:16019d7e3df5f24257cddd939b257f8d"},
         {"test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc"},
         partial(read_pickle, label_key=b"fine_labels"),
+    ),
+    Layout(  # digests are published for the archive only
+        "cifar-100-binary",
+        {"train.bin": f"bytes:{50_000 * (2 + PIXELS)}"},
+        {"test.bin": f"bytes:{10_000 * (2 + PIXELS)}"},
+        partial(read_binary, label_bytes=2),
     ),
 )
 

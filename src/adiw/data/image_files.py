@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from adiw.arguments import is_count
 from adiw.data.decode import centre_box, random_box, read_image, to_tensor
 from adiw.data.errors import DataError
 from adiw.data.labels import check_index, check_rows
@@ -30,8 +31,10 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
     train: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.paths, tuple) or not all(isinstance(path, Path) for path in self.paths):
+            raise DataError(f"expected paths as a tuple of Path, found {self.paths!r}")
         check_rows(self.y, len(self.paths))
-        if self.size < 1:
+        if not is_count(self.size, least=1):
             raise DataError(f"expected an image size of at least 1 pixel, found {self.size}; 224 is usual")
 
     def __len__(self) -> int:

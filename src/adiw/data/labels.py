@@ -11,6 +11,8 @@ def check_rows(y: Tensor, rows: int) -> None:
 
     >>> check_rows(torch.tensor([0, 1]), 2)
     """
+    if not isinstance(y, Tensor):
+        raise DataError(f"expected labels y as a tensor ({rows},) of int64, found {type(y).__name__}")
     if y.dtype != torch.int64 or y.shape != (rows,):
         raise DataError(
             f"expected labels y of shape ({rows},) and dtype int64, one per sample, "
@@ -33,6 +35,8 @@ def check_range(y: Tensor, num_classes: int, where: str) -> None:
 
 def check_index(index: Tensor, rows: int) -> None:
     """Row numbers index (m,) int64 must lie in 0 .. rows - 1; negative numbers do not count from the end."""
+    if not isinstance(index, Tensor):
+        raise DataError(f"expected an index as a tensor (m,) of int64, found {type(index).__name__}")
     if index.dtype != torch.int64 or index.dim() != 1:
         raise DataError(
             f"expected an index of shape (m,) and dtype int64, found {tuple(index.shape)} {index.dtype}; "

@@ -41,7 +41,11 @@ class Options:
         """The path, or an error that says what it should point to."""
         if self.path is None:
             raise DataError(f"{name} needs a path: {what}")
-        if not self.path.exists():
+        try:
+            found = self.path.exists()
+        except OSError as error:  # a name that is too long, a folder that may not be looked into
+            raise DataError(f"{name}: {str(self.path)[:100]} cannot be read ({error.strerror})") from error
+        if not found:
             raise DataError(f"{name}: {self.path} does not exist; expected {what}")
         return self.path
 

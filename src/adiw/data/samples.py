@@ -25,6 +25,10 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     y: Tensor
 
     def __post_init__(self) -> None:
+        if not isinstance(self.x, Tensor):
+            raise DataError(
+                f"expected x as a tensor (n, ...), found {type(self.x).__name__}; torch.as_tensor makes one"
+            )
         images = self.x.dtype == torch.uint8 and self.x.dim() == 4
         vectors = self.x.dtype == torch.float32 and self.x.dim() >= 2
         if not (images or vectors):

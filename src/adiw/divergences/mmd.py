@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from adiw.arguments import is_number, is_real
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
 from adiw.groups import spread
 from adiw.kernels import Width, kernel_to, resolve_width
@@ -48,9 +49,9 @@ class MMD:
     def __post_init__(self) -> None:
         check_width(self)
         check_step_size(self)
-        check_setting(self, "upper", self.upper >= 1, "at least 1, the mean weight")
+        check_setting(self, "upper", is_real(self.upper) and self.upper >= 1, "at least 1, the mean weight")
         check_setting(self, "step", self.step in ("plain", "local"), "'plain' or 'local'")
-        check_setting(self, "slack", self.slack is None or self.slack >= 0, "None or a number from 0")
+        check_setting(self, "slack", self.slack is None or is_number(self.slack, least=0), "None or a number from 0")
 
     def problem(self, pair: Pair) -> MMDProblem:
         width = resolve_width(self.width, pair, fraction=0.007)
@@ -87,7 +88,8 @@ class MMDProblem:
         return torch.addmv(self.k, self.K, params, beta=-2, alpha=2)
 
     def project(self, params: Tensor) -> Tensor:
-        low, high = (1 - self.slack).clamp_min(0), (1 + self.slack).clamp_max(self.upper)
+        upper = min(self.upper, torch.finfo(params.dtype).max)
+        low, high = (1 - self.slack).clamp_min(0), (1 + self.slack).clamp_max(upper)
         return box_mean_band(params, self.upper, low, high, self.group, len(self.slack))
 
     def weights(self, params: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal, Protocol, TypeGuard
 
 from torch import Generator, Tensor
 
+from adiw.arguments import is_positive
 from adiw.pair import Pair
 
 Side = Literal["train", "val"]
@@ -92,10 +93,11 @@ def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
 def check_width(owner: object, name: str = "width") -> None:
     """A positive number or "auto"."""
     value = getattr(owner, name)
-    valid = value == "auto" if isinstance(value, str) else 0 < value < float("inf")
-    check_setting(owner, name, valid, 'a positive number or "auto"')
+    check_setting(
+        owner, name, is_positive(value) or (isinstance(value, str) and value == "auto"), 'a positive number or "auto"'
+    )
 
 
 def check_step_size(owner: Divergence) -> None:
     """A positive number."""
-    check_setting(owner, "step_size", 0 < owner.step_size < float("inf"), "a positive number")
+    check_setting(owner, "step_size", is_positive(owner.step_size), "a positive number")

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from adiw.arguments import is_number
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
 from adiw.groups import spread
 from adiw.kernels import Width, kernel_to, resolve_width
@@ -42,7 +43,7 @@ class Squared:
     def __post_init__(self) -> None:
         check_width(self)
         check_step_size(self)
-        check_setting(self, "penalty", 0 <= self.penalty < float("inf"), "a number from 0")
+        check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, pair: Pair) -> SquaredProblem:
         width = resolve_width(self.width, pair, fraction=0.007)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
+from adiw.arguments import is_count, is_number, is_positive
 from adiw.divergences import critic
 from adiw.divergences.protocol import Problem, Side, check_setting, check_step_size, check_width
 from adiw.groups import group_order, group_sum, spread, taking_part
@@ -55,10 +56,10 @@ class Wasserstein:
         check_setting(self, "critic", self.critic in known, f"one of {', '.join(map(repr, known))}")
         check_width(self, "scale")
         check_step_size(self)
-        check_setting(self, "penalty", 0 <= self.penalty < float("inf"), "a number from 0")
-        check_setting(self, "pretrain", self.pretrain >= 0, "a count from 0")
-        check_setting(self, "updates", self.updates >= 1, "a count from 1")
-        check_setting(self, "learning_rate", 0 < self.learning_rate < float("inf"), "a positive number")
+        check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
+        check_setting(self, "pretrain", is_count(self.pretrain), "a count from 0")
+        check_setting(self, "updates", is_count(self.updates, least=1), "a count from 1")
+        check_setting(self, "learning_rate", is_positive(self.learning_rate), "a positive number")
 
     def problem(self, pair: Pair) -> Problem:
         unit = resolve_width(self.scale, pair, fraction=1.0)

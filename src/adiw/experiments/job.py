@@ -22,8 +22,8 @@ from adiw.engine.loop import Loop, count_hits, in_batches, predict, set_learning
 from adiw.engine.replica import replica, synchronised
 from adiw.experiments import two_step
 from adiw.experiments.methods import Context, find
-from adiw.experiments.record import Row
 from adiw.experiments.resume import check_same
+from adiw.experiments.sealed import Row
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
 from adiw.limits import effective_sample_size

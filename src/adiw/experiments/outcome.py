@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from adiw.experiments.sealed import read_array, read_json, read_lines
 
 BINS = 50
 CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mislabelled")
@@ -15,15 +16,14 @@ CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mis
 
 def outcome(folder: Path) -> dict[str, Any]:
     """The result of the run in this folder, with its curves and the distribution of its weights."""
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    lines = (folder / "metrics.jsonl").read_text().splitlines() if (folder / "metrics.jsonl").exists() else []
-    rows = [json.loads(line) for line in lines]
+    result: dict[str, Any] = read_json(folder / "result.json")
+    rows = read_lines(folder / "metrics.jsonl")
     result["curves"] = {
         key: [_short(row.get(key)) for row in rows] for key in CURVES if any(key in row for row in rows)
     }
     if (folder / "weights.npy").exists():
-        weights = np.load(folder / "weights.npy", allow_pickle=False)
-        _, given, true, _ = np.load(folder / "labels.npy", allow_pickle=False)
+        weights = read_array(folder / "weights.npy")
+        _, given, true, _ = read_array(folder / "labels.npy")
         result["weights"] = distribution(weights, given != true)
     return result
 

@@ -64,7 +64,9 @@ def profile_all(
         if name not in content["implementations"]:
             task = prepare(chosen, root)
             content["implementations"][name] = profile_one(name, chosen, plan, task, device, workers, progress)
+            folder.unseal()
             folder.write_json(FILE, content)
+            folder.seal(FILE, "recipe.json")
     return dict(content)
 
 

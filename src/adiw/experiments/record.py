@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import math
 import os
 import platform
 import statistics
@@ -15,14 +15,16 @@ import numpy as np
 import torch
 
 import adiw
-from adiw.engine.checkpoint import CheckpointError, write_atomically
+from adiw.engine.checkpoint import write_atomically
+from adiw.experiments.sealed import Row, line, read_json
+from adiw.experiments.sums import NAME as SUMS
+from adiw.experiments.sums import sums_of
 
 LAST = 10  # epochs that the reported accuracy is the mean of
-Row = dict[str, Any]
 
 
 class Folder:
-    """The folder of one run. Every file is replaced as a whole."""
+    """The folder of one run. Every file is replaced as a whole, or grows by whole lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,19 +44,14 @@ class Folder:
     def read_json(self, name: str) -> Any:
         """The file's content, or None where there is none."""
         file = self.path / name
-        if not file.exists():
-            return None
-        try:
-            return json.loads(file.read_text())
-        except ValueError as error:
-            raise CheckpointError(f"{file} is damaged ({error}): delete the folder and start anew") from error
+        return read_json(file) if file.exists() else None
 
     def write_json(self, name: str, content: Any) -> None:
         write_atomically(self.path / name, (json.dumps(content, indent=2) + "\n").encode())
 
     def write_rows(self, name: str, rows: list[Row]) -> None:
         """A line of JSON for each row."""
-        write_atomically(self.path / name, "".join(_line(row) for row in rows).encode())
+        write_atomically(self.path / name, "".join(map(line, rows)).encode())
 
     def append_row(self, name: str, row: Row) -> None:
         """One more line; a line that a crash has cut short is taken out first."""
@@ -64,26 +61,22 @@ class Folder:
             if target.read() not in (b"", b"\n"):
                 target.seek(0)
                 target.truncate(target.read().rfind(b"\n") + 1)
-            target.write(_line(row).encode())
+            target.write(line(row).encode())
 
     def remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)
 
     def write_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        np.save(self.path / (name + ".part.npy"), array, allow_pickle=False)
-        os.replace(self.path / (name + ".part.npy"), self.path / name)
+        payload = io.BytesIO()
+        np.save(payload, array, allow_pickle=False)
+        write_atomically(self.path / name, payload.getvalue())
 
+    def seal(self, *names: str) -> None:
+        """Note the digests of these files; any of them must be unsealed before it changes."""
+        write_atomically(self.path / SUMS, sums_of(self.path, names))
 
-def _line(row: Row) -> str:
-    """A row as a line of JSON, which knows no nan and no infinity: they become null.
-
-    >>> _line({"epoch": 1, "loss": math.nan})
-    '{"epoch": 1, "loss": null}\\n'
-    """
-    plain = {
-        key: value if not isinstance(value, float) or math.isfinite(value) else None for key, value in row.items()
-    }
-    return json.dumps(plain, allow_nan=False) + "\n"
+    def unseal(self) -> None:
+        self.remove(SUMS)
 
 
 def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from adiw.engine.capture import Captured
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.job import Job
 from adiw.experiments.methods import find
-from adiw.experiments.record import Folder, Row, provenance, summarise
+from adiw.experiments.record import Folder, provenance, summarise
 from adiw.experiments.resume import check_folder, fitting
+from adiw.experiments.sealed import Row
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
 from adiw.experiments.unwritten import Unwritten
@@ -26,6 +27,10 @@ from adiw.experiments.watch import DeadRunError, check_alive
 from adiw.team import Team
 
 SAVE_EVERY = 10.0  # seconds between checkpoints, at least
+FILES = (  # of a run that has ended, but for checkpoints, which carry their own digest
+    *("config.json", "metrics.jsonl", "timing.jsonl", "result.json", "weights.npy", "labels.npy", "classes.json"),
+    *("weight_history.npy", "weight_history.json", "gallery.npy", "gallery.json"),
+)
 WORKERS = min(4, os.cpu_count() or 1)  # more than there are cores make PyTorch complain
 Progress = Callable[[Row], None]
 
@@ -111,14 +116,18 @@ def in_turns(
     try:
         job = engine.start(settings, task)
     except DeadRunError as error:  # before its first epoch: in the pretraining of a two-step method
+        folder.unseal()
         folder.write_json("config.json", settings.as_dict())
         folder.write_json("result.json", _result(settings, device, "dead", str(error), [], []))
+        folder.seal("config.json", "result.json")
         raise
     if state is not None:
         with fitting(out):
             job.restore(state)
     folder.remove("result.json")  # of an earlier stretch: a run that goes on has no result yet
+    folder.unseal()
     folder.write_json("config.json", settings.as_dict())
+    folder.seal("config.json")
     folder.write_rows("metrics.jsonl", job.metrics)
     folder.write_rows("timing.jsonl", job.timing)
     status, reason = yield from _train(job, folder, progress, stop)
@@ -202,7 +211,7 @@ def _cause_of_death(job: Job) -> str | None:
 
 
 def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
-    """Weights, their history, labels and predictions, and the result last: it says that the rest is there."""
+    """Weights, their history, labels and predictions, and the result: it says that the rest is there."""
     predicted = job.predict()
     if job.team.rank > 0:
         return
@@ -218,3 +227,4 @@ def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
     if job.feed_set is job.task.train:  # val-only has no weights to show
         write_gallery(folder, job.task, labels.cpu(), job.weights().cpu(), job.history)
     folder.write_json("result.json", result)
+    folder.seal(*FILES)

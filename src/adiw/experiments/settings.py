@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
+from adiw.arguments import is_count, is_number, is_positive
 from adiw.baselines.quadratic import SOLVERS
 from adiw.data import DATASETS
 from adiw.data.broken import POLICIES
@@ -23,7 +24,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
     unknown optimizer 'adm': expected one of adam, sgd
     """
     names = list(known)
-    near = get_close_matches(name, names, n=len(names), cutoff=0)
+    near = get_close_matches(str(name), names, n=len(names), cutoff=0)
     return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")
 
 
@@ -106,17 +107,17 @@ class Settings:
             ("decay_every", 1),
             ("selection", 0),
         ):
-            if getattr(self, name) < least:
+            if not is_count(getattr(self, name), least):
                 raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("lr", "decay"):
-            if not 0 < getattr(self, name) < float("inf"):
+            if not is_positive(getattr(self, name)):
                 raise SettingsError(f"{name} must be a positive number, got {getattr(self, name)}")
         for name in ("momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < float("inf"):
+            if not is_number(getattr(self, name), least=0):
                 raise SettingsError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
-        if self.clip is not None and not 0 < self.clip < float("inf"):
+        if self.clip is not None and not is_positive(self.clip):
             raise SettingsError(f"clip must be a positive number, got {self.clip}")
-        if not 0 <= self.seed < 2**32:
+        if not (is_count(self.seed) and self.seed < 2**32):
             raise SettingsError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
         tables = (
             ("optimizer", ("sgd", "adam")),
@@ -177,7 +178,7 @@ def resolve(given: Mapping[str, Any]) -> Settings:
             near = get_close_matches(key, known, n=1, cutoff=0)
             raise SettingsError(f"unknown setting {key!r}: did you mean {near[0]!r}?")
     dataset = given.get("dataset", "digits")
-    if dataset not in DATASETS:
+    if not isinstance(dataset, str) or dataset not in DATASETS:
         raise unknown("dataset", str(dataset), DATASETS)
     sources = [key for key in ("trusted", "trusted_file", "trusted_folder") if given.get(key) is not None]
     if len(sources) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from adiw.experiments.outcome import outcome
 from adiw.experiments.plan import Planned
 from adiw.experiments.record import Folder, provenance
 from adiw.experiments.run import Engine, Interrupted, in_turns, run
+from adiw.experiments.sealed import read_json, read_lines
 from adiw.experiments.watch import DeadRunError
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
@@ -42,7 +42,7 @@ class Sweep:
     def ended(self, job: Planned) -> str | None:
         """How this run ended: done or dead; None while it is to be run."""
         file = self.folder.path / job.folder / "result.json"
-        return str(json.loads(file.read_text())["status"]) if file.exists() else None
+        return str(read_json(file)["status"]) if file.exists() else None
 
     def run(
         self,
@@ -106,10 +106,8 @@ class Sweep:
         self.folder.append_row(RESULTS, {**where, "side_by_side": together, **record})
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """All records of a file so far; the last line is passed over where a crash has cut it short."""
-        file = self.folder.path / name
-        text = file.read_text() if file.exists() else ""
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        """All records of a file so far."""
+        return read_lines(self.folder.path / name)
 
     def time(
         self, planned: Iterable[Planned], stop: Callable[[], bool] = lambda: False

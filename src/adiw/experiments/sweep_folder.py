@@ -32,7 +32,9 @@ def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
             text = f"{out} holds the sweep {recipe.name} with other settings ({'; '.join(changed)})"
             raise SettingsError(f"{text}: choose another folder with --out")
     folder.create()
+    folder.unseal()
     folder.write_json("recipe.json", given)
+    folder.seal("recipe.json", "profile.json")
     return folder
 
 

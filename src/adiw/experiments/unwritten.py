@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from adiw.experiments.record import Folder, Row
+from adiw.experiments.record import Folder
+from adiw.experiments.sealed import Row
 
 
 class Unwritten(Folder):
@@ -28,4 +29,10 @@ class Unwritten(Folder):
         pass
 
     def write_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        pass
+
+    def seal(self, *names: str) -> None:
+        pass
+
+    def unseal(self) -> None:
         pass

@@ -25,6 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from adiw import ADIW
+from adiw.arguments import check_count, is_number, is_positive
 from adiw.divergences import Divergence
 from adiw.integrations.skorch_net import Factory, Numbered, WeightedNet, as_tensor, build_module, seeded, whole
 
@@ -99,8 +100,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rows, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True, reset=not last)
         numbers = self._numbers(labels, going_on=bool(last))
         for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)!r}")
+            check_count(name, getattr(self, name), least=1)
+        for name, valid in (("lr", is_positive(self.lr)), ("weight_decay", is_number(self.weight_decay, least=0))):
+            if not valid:
+                raise ValueError(f"{name} must be a finite number from 0 on, got {getattr(self, name)!r}")
         trusted = self._trusted(X_val, y_val)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed, self.device):
@@ -155,10 +158,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             optimizer__weight_decay=self.weight_decay,
             lr=self.lr,
             max_epochs=self.epochs,
-            batch_size=self.batch_size,
+            batch_size=int(self.batch_size),  # NumPy counts are counts too
             iterator_train__shuffle=True,
             # The mean weight of a batch is about one: a wrong label that is left over alone would count in full.
-            iterator_train__drop_last=shape[0] > self.batch_size,
+            iterator_train__drop_last=shape[0] > int(self.batch_size),
             iterator_train__collate_fn=whole,
             train_split=None,
             callbacks=copy.deepcopy(self.callbacks),  # they keep state, and parameters must not change in fit

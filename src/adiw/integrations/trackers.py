@@ -114,6 +114,6 @@ def open_tracker(name: str, folder: Path, settings: Settings) -> Tracker:
     Traceback (most recent call last):
     ValueError: unknown tracker 'wandb': expected tensorboard or mlflow
     """
-    if name not in TRACKERS:
+    if not isinstance(name, str) or name not in TRACKERS:
         raise ValueError(f"unknown tracker {name!r}: expected {' or '.join(TRACKERS)}")
     return TRACKERS[name](folder, settings)

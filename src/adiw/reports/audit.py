@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from adiw.experiments.sealed import read_array, read_json
 from adiw.experiments.trust import WARM_UP, least_trusted_first, trust
-from adiw.reports.arrays import load_array
 from adiw.reports.gallery import class_names, name_of
 from adiw.reports.grid import no_formula
 from adiw.reports.results import Result, load_result
@@ -54,9 +53,9 @@ def load_audit(folder: Path) -> Audit:
     """The audit of the run in this folder; an error in words where there is nothing to rank."""
     run = load_result(one_run(folder))
     weights = _ranking_weights(run)
-    history = load_array(run.folder / "weight_history.npy").astype(np.float64)
-    epochs = json.loads((run.folder / "weight_history.json").read_text())["epochs"]
-    original, given, true, predicted = load_array(run.folder / "labels.npy")
+    history = read_array(run.folder / "weight_history.npy").astype(np.float64)
+    epochs = read_json(run.folder / "weight_history.json")["epochs"]
+    original, given, true, predicted = read_array(run.folder / "labels.npy")
     if not len(epochs):
         history = np.zeros((0, len(weights)))
     if history.shape != (len(epochs), len(weights)) or len(given) != len(weights):

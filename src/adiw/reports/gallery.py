@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adiw.reports.arrays import load_array
+from adiw.experiments.sealed import read_array, read_json
 from adiw.reports.markup import attribute
 from adiw.reports.page_model import Page
 
@@ -45,8 +44,8 @@ def load_gallery(folder: Path) -> list[Picture]:
     """The pictures of a run; none where it kept none."""
     if not all((folder / name).exists() for name in ("gallery.npy", "gallery.json")):
         return []
-    pixels = load_array(folder / "gallery.npy")
-    entries = json.loads((folder / "gallery.json").read_text())["pictures"]
+    pixels = read_array(folder / "gallery.npy")
+    entries = read_json(folder / "gallery.json")["pictures"]
     names = class_names(folder)
     return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
 
@@ -54,7 +53,7 @@ def load_gallery(folder: Path) -> list[Picture]:
 def class_names(folder: Path) -> list[str]:
     """The names of a run's labels; none where they were not kept."""
     file = folder / "classes.json"
-    return [str(name) for name in json.loads(file.read_text())] if file.exists() else []
+    return [str(name) for name in read_json(file)] if file.exists() else []
 
 
 def name_of(label: int, names: list[str]) -> str:

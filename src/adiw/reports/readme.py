@@ -1,7 +1,8 @@
 """Tables of a Markdown page, drawn from the records of runs: ``python -m adiw.reports.readme README.md``.
 
 A table stands between ``<!-- table: results/digits/summary.json -->`` and ``<!-- end of table -->``; a folder in the
-place of the file is a sweep's, and its accuracy table is drawn, beside the paper's figures.
+place of the file is a sweep's, whose accuracy table is drawn beside the paper's figures, or that of the records of
+``make torture``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from adiw.reports import torture
 from adiw.reports.grid import to_markdown
 from adiw.reports.sweeps import read_sweep
 from adiw.reports.tables import accuracy_table
@@ -26,6 +28,8 @@ def draw(text: str, root: Path) -> str:
 
 
 def _draw(record: Path) -> str:
+    if record.is_dir() and not (record / "recipe.json").exists():
+        return torture.table(record)
     if record.is_dir():
         return to_markdown(accuracy_table(read_sweep(record)))
     return table(json.loads(record.read_text()))

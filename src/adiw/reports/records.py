@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from adiw.experiments.sealed import read_json, read_lines
 from adiw.reports.page_model import Page, Trial
 from adiw.reports.results import load_results
 from adiw.reports.run_pages import in_words, run_page
@@ -36,7 +36,7 @@ def is_sweep(folder: Path) -> bool:
 
 def sweep_page(folder: Path) -> Page:
     """The page of a sweep: rows, columns and trials as its recipe plans them."""
-    recipe = json.loads((folder / "recipe.json").read_text())
+    recipe = read_json(folder / "recipe.json")
     rows, columns = ([entry["label"] for entry in recipe[key]] for key in ("rows", "columns"))
     known = [r for r in read_lines(folder / "results.jsonl") if r["row"] in rows and r["column"] in columns]
     records = kept(known)
@@ -54,16 +54,6 @@ def sweep_page(folder: Path) -> Page:
         timed={(t["row"], t["column"]): t["seconds_per_epoch"] for t in timing},
         facts=_facts(recipe, records),
     )
-
-
-def read_lines(file: Path) -> list[Record]:
-    """The records of a file, none where there is no file; a last line that was cut is left out."""
-    text = file.read_text() if file.exists() else ""
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    try:
-        return [json.loads(line) for line in lines if line.strip()]
-    except ValueError as error:
-        raise ValueError(f"{file} is damaged ({error}): remove the line that is not JSON") from error
 
 
 def kept(records: Iterable[Record]) -> list[Record]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adiw.reports.arrays import load_array
+from adiw.experiments.sealed import read_array, read_json, read_lines
 
 # The order that methods are shown in: from those that know nothing to the one that knows the truth.
 METHOD_ORDER = (
@@ -40,12 +39,12 @@ class Result:
 
     def weights(self) -> NDArray[np.float32]:
         """(n,) last weight of every training sample."""
-        weights: NDArray[np.float32] = load_array(self.folder / "weights.npy")
+        weights: NDArray[np.float32] = read_array(self.folder / "weights.npy")
         return weights
 
     def flipped(self) -> NDArray[np.bool_]:
         """(n,) whether the label of each training sample was changed by the shift."""
-        _, given, true, _ = load_array(self.folder / "labels.npy")
+        _, given, true, _ = read_array(self.folder / "labels.npy")
         flipped: NDArray[np.bool_] = given != true
         return flipped
 
@@ -77,12 +76,9 @@ class Row:
 
 def load_result(folder: Path) -> Result:
     """The run in this folder, finished or not."""
-    settings = json.loads((folder / "config.json").read_text())
-    text = (folder / "metrics.jsonl").read_text() if (folder / "metrics.jsonl").exists() else ""
-    whole = text[: text.rfind("\n") + 1]  # a full disk may have cut the last line
-    metrics = [json.loads(line) for line in whole.splitlines()]
+    settings, metrics = read_json(folder / "config.json"), read_lines(folder / "metrics.jsonl")
     file = folder / "result.json"
-    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"status": "unfinished"}
+    found: dict[str, Any] = read_json(file) if file.exists() else {"status": "unfinished"}
     if not all(isinstance(content, dict) for content in (settings, found, *metrics)):
         raise ValueError(f"{folder}: its config.json, metrics.jsonl or result.json is not one of ours; run it again")
     accuracy, seconds = (found.get(key) for key in ("accuracy", "seconds_per_epoch"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from adiw.reports.records import is_sweep, kept, read_lines
+from adiw.experiments.sealed import read_lines
+from adiw.reports.records import is_sweep, kept
 
 NAMED = 5  # folders in a message; the rest is counted
 
@@ -23,6 +26,18 @@ def one_run(folder: Path) -> Path:
         what = "holds several runs" if names else "is not a run's folder (it has no config.json)"
         raise ValueError(f"{folder} {what}: {_choose(names)}")
     return folder
+
+
+@contextmanager
+def as_written(folder: Path) -> Iterator[None]:
+    """Around all that is made of a folder: what fails there has files that a run does not write."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{folder}: a file in it is not what a run writes ({type(error).__name__}: {error}); "
+            "restore it from a copy, or run it again"
+        ) from error
 
 
 def _choose(names: list[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from adiw.experiments.sealed import read_json
 from adiw.reports.page_model import Curve, Page, Trial
 from adiw.reports.results import METHOD_ORDER, Result
 from adiw.reports.weight_groups import weight_groups
@@ -96,7 +97,7 @@ def _facts(results: Sequence[Result]) -> list[tuple[str, str]]:
     first = results[0].settings
     shared = {key: v for key, v in first.items() if all(r.settings.get(key, ...) == v for r in results)}
     facts = [(key, str(value)) for key, value in shared.items() if value is not None]
-    made = [json.loads(file.read_text()) for r in results if (file := r.folder / "result.json").exists()]
+    made = [read_json(file) for r in results if (file := r.folder / "result.json").exists()]
     for key in ("judged_on", "versions", "hardware", "commit"):
         found = dict.fromkeys(in_words(result[key]) for result in made if result.get(key))
         facts += [(key.replace("_", " "), "; ".join(found))] if found else []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from adiw.experiments.sealed import read_json, read_lines
 
 LAST = 10  # epochs of each trial that a figure is made from, as in the paper
 Line = dict[str, Any]
@@ -113,28 +114,13 @@ def read_sweep(folder: Path) -> Sweep:
     file = folder / "recipe.json"
     if not file.exists():
         raise FileNotFoundError(f"no sweep found in {folder}: a sweep's folder holds a recipe.json")
-    recipe = json.loads(file.read_text())
+    recipe = read_json(file)
     places = [(row["label"], column["label"]) for row in recipe["rows"] for column in recipe["columns"]]
     results = read_lines(folder / "results.jsonl")
     kept = _kept(results)
     cells = {place: _cell(place, kept.get(place, {}), recipe["trials"]) for place in places}
     timing = {(line["row"], line["column"]): line for line in read_lines(folder / "timing.jsonl")}
     return Sweep(recipe, cells, timing, tuple(sorted({f"{r}, {c}" for r, c in kept.keys() - set(places)})))
-
-
-def read_lines(file: Path) -> list[Line]:
-    """The objects of a file of JSON lines; a last line that was cut short (a full disk, a kill) is left out."""
-    if not file.exists():
-        return []
-    lines = file.read_text().split("\n")
-    found = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found += [json.loads(line)] if line.strip() else []
-        except ValueError as error:
-            if number < len(lines):  # it ends with a newline, so that it was written as a whole
-                raise ValueError(f"{file}, line {number}, is damaged ({error}): repair or delete the line") from error
-    return found
 
 
 def _kept(results: Iterable[Line]) -> dict[tuple[str, str], dict[int, Line]]:

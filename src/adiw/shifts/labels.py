@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from adiw.arguments import is_count
+
 __all__ = ["check_labels", "class_counts"]
 
 
@@ -15,8 +17,10 @@ def check_labels(y: Tensor, num_classes: int) -> None:
     Traceback (most recent call last):
     ValueError: labels: expected 0 to 2 (num_classes=3), came 0 to 3; renumber them or raise num_classes
     """
-    if num_classes < 2:
+    if not is_count(num_classes, least=2):
         raise ValueError(f"num_classes: expected at least 2, came {num_classes}; a shift is between classes")
+    if not isinstance(y, Tensor):
+        raise TypeError(f"labels: expected a (n,) int64 tensor, came {type(y).__name__}; torch.as_tensor makes one")
     if y.ndim != 1 or y.dtype != torch.int64 or len(y) == 0:
         raise ValueError(
             f"labels: expected a non-empty (n,) int64 tensor, came {tuple(y.shape)} {y.dtype}; "

@@ -21,6 +21,8 @@ def parse_spec(spec: str, table: Mapping[str, Callable[..., Shift]]) -> Shift:
     Traceback (most recent call last):
     ValueError: shift 'pear': expected one of pair, symmetric, covariate, class-prior, none, class-conditional
     """
+    if not isinstance(spec, str):
+        raise TypeError(f"shift: expected a text such as 'symmetric:0.4', came {spec!r}")
     name, colon, text = spec.strip().partition(":")
     if name not in table:
         nearest = sorted(table, key=lambda known: -SequenceMatcher(None, name, known).ratio())

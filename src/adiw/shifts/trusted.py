@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from adiw.arguments import is_count
 from adiw.shifts.labels import class_counts
 
 __all__ = ["DEFAULT_TRUSTED", "draw_per_class", "draw_trusted", "proportional", "trusted_count"]
@@ -20,7 +21,7 @@ def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -
     ValueError: trusted: expected 0 to 50 (the size of the training set), came 1000, the default; pass one
     """
     count = default if trusted is None else trusted
-    if not 0 <= count <= n:
+    if not is_count(count) or count > n:
         came = f"{count}, the default; pass one" if trusted is None else f"{count}; ask for fewer"
         raise ValueError(f"trusted: expected 0 to {n} (the size of the training set), came {came}")
     return count

@@ -1,0 +1,111 @@
+"""The short form of each long check, and that each can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from adiw.experiments import sealed
+from adiw.reports import readme
+from torture import __main__ as all_checks
+from torture import compare, flips, inputs, kills, verdict
+from torture.command_inputs import ended_well, run_inside
+from torture.record import Record
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_module_with_a_main_is_a_check() -> None:
+    assert {"kills", "inputs", "flips"} <= set(all_checks.checks())
+    assert "record" not in all_checks.checks()
+
+
+def test_a_record_says_what_was_done_and_what_went_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Record("some", "things are tried", seed=3).write({"things": 5, "lost": 1}, ["one was lost"], tmp_path)
+    content = json.loads(file.read_text())
+    assert content["counts"] == {"things": 5, "lost": 1}
+    assert {"settings", "seconds", "versions", "hardware", "commit", "wrong"} <= content.keys()
+    assert capsys.readouterr().out == "some: 5 things, 1 lost\n  one was lost\n"
+
+
+def test_the_page_has_the_tables_of_the_records() -> None:
+    page = ROOT / "docs" / "reliability.md"
+    assert readme.draw(page.read_text(), page.parent) == page.read_text()
+    for file in (ROOT / "results" / "torture").glob("*.json"):
+        assert json.loads(file.read_text())["wrong"] == [], file.name
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+def test_killed_runs_come_to_the_same(tmp_path: Path) -> None:
+    code = "import sys; from torture.kills import main; sys.exit(main(('adiw-wa', 'val-only')))"
+    alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    given = [sys.executable, "-c", code, "--count", "6", "--out", str(tmp_path)]
+    ended = subprocess.run(given, cwd=ROOT, env=alone, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts = json.loads((tmp_path / "kills.json").read_text())["counts"]
+    assert (counts["kills"], counts["lost"], counts["different"]) == (6, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said", "wrong"),
+    [
+        ("moment", None, "", False),
+        ("moment", 1, "", True),
+        ("terminate", 130, "go on with --resume", False),
+        ("terminate", 130, "", True),
+        ("full disk", 2, "No space left: go on with --resume", False),
+        ("full disk", 2, "File too large", True),
+    ],
+)
+def test_a_life_must_end_as_it_should(kind: str, code: int | None, said: str, wrong: bool) -> None:
+    assert bool(kills.judge(kind, code, said)) == wrong
+
+
+def test_states_are_compared_bit_for_bit() -> None:
+    a, b = ({"model": [torch.tensor([0.0, 1.0])], "epoch": 1} for _ in range(2))
+    assert compare.unequal(a, b) == []
+    b["model"][0][0] = -0.0
+    assert compare.unequal(a, b) == ["/model/0"]
+    assert compare.unequal({"a": 1}, {"a": 1, "b": 2}) == [""]
+
+
+def test_flips_and_cuts_are_noticed_or_harmless() -> None:
+    counts, wrong = flips.check(count=90, seed=1)
+    assert wrong == []
+    assert counts["detected"] > 60
+
+
+def test_flips_that_nobody_notices_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealed, "recorded", lambda file: None)
+    _, wrong = flips.check(count=90, seed=1)
+    assert any("nobody was told" in line for line in wrong)
+
+
+def test_bad_arguments_are_refused_or_have_a_result(tmp_path: Path) -> None:
+    counts, wrong = Counter[str](), list[str]()
+    inputs.check_names(150, Random(2), tmp_path, counts, wrong)
+    assert wrong == []
+    assert min(counts["clear error"], counts["defined result"]) > 10
+
+
+def test_bad_commands_end_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (["run", "--lr", "nan"], ["report", "nowhere"], ["audit", str(tmp_path)], ["sweep", "abc"], ["-x"]):
+        assert run_inside(given) is None, given
+
+
+def test_errors_that_nobody_here_raised_are_told() -> None:
+    assert verdict.verdict(lambda: torch.ones(2) + torch.ones(3), verdict.finite)[0] == "wrong"
+    assert verdict.verdict(lambda: torch.tensor(float("nan")), verdict.finite)[0] == "wrong"
+    assert verdict.verdict(lambda: sealed.read_json(ROOT / "README.md"), verdict.anything)[0] == "clear error"
+    assert ended_well(1, "", "Traceback (most recent call last)") is not None
+    assert ended_well(2, "", "") is not None
+    assert ended_well(2, "", "adiw: lr must be a positive number, got nan") is None

@@ -1,0 +1,277 @@
+"""Files of runs, sweeps and data sets with one bit flipped, or cut short: read correctly, or refused by name.
+
+Every case damages one file, reads all that is read of its folder, and repairs it. Allowed are: what was there before;
+an error that names the file, of a kind that the command turns into one line; and for files that grow by lines, fewer
+lines, since what a table lacks it shows as missing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import pickle
+import struct
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+
+from adiw.data import DataError, Samples, cifar, fashion_mnist, load
+from adiw.engine import checkpoint
+from adiw.engine.checkpoint import CheckpointError
+from adiw.experiments.outcome import outcome
+from adiw.experiments.plan import Planned
+from adiw.experiments.recipes import load as load_recipe
+from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.sealed import DamagedError, read_lines
+from adiw.experiments.settings import resolve
+from adiw.experiments.sweep import Sweep
+from adiw.experiments.sweep_folder import open_sweep
+from adiw.reports.audit import load_audit
+from adiw.reports.gallery import load_gallery
+from adiw.reports.records import load_page
+from adiw.reports.results import load_result
+from adiw.reports.sweeps import read_sweep
+from torture.record import Record, arguments
+
+CPU = torch.device("cpu")
+SMALL = {"dataset": "digits", "method": "adiw-kl", "epochs": 3, "selection": 1200, "trusted": 30, "batch": 32}
+
+UNFINISHED = ("config.json", "metrics.jsonl", "SHA256SUMS")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A folder whose files are damaged one at a time, and all that is read of it."""
+
+    name: str
+    folder: Path
+    read: Callable[[Path], Any]
+    files: tuple[str, ...]
+    lines: bool = False  # whether fewer lines are allowed
+
+
+def plain(value: Any) -> Any:
+    """A value that can be compared: arrays as bytes, dataclasses as their fields."""
+    if isinstance(value, torch.Tensor):
+        return plain(value.numpy())
+    if isinstance(value, np.ndarray):
+        return (str(value.dtype), value.shape, value.tobytes())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else repr(value)
+
+
+def read_checkpoint(folder: Path) -> Any:
+    return checkpoint.load(folder, CPU)
+
+
+def read_run(folder: Path) -> Any:
+    return load_result(folder), load_audit(folder), load_gallery(folder), outcome(folder), load_page(folder)
+
+
+def read_unfinished(folder: Path) -> Any:
+    return load_result(folder)
+
+
+def read_records(folder: Path) -> Any:
+    return read_sweep(folder), load_page(folder)
+
+
+def read_rows(folder: Path) -> Any:
+    return [read_lines(file) for file in sorted(folder.glob("*.jsonl"))]
+
+
+def targets(work: Path) -> list[Target]:
+    """Folders as the command leaves them, and data sets in their official layouts."""
+    ended, stopped, sweep = work / "run", work / "unfinished", work / "sweep"
+    run(resolve(SMALL), ended, engine=Engine(CPU))
+    stop(stopped)
+    make_sweep(sweep)
+    old = work / "previous"
+    old.mkdir()
+    (old / checkpoint.PREVIOUS).write_bytes((stopped / checkpoint.NAME).read_bytes())
+    names = tuple(sorted(file.name for file in ended.iterdir() if not file.name.endswith(".pt")))
+    return [
+        Target("checkpoint", ended, read_checkpoint, (checkpoint.NAME,)),
+        Target("previous checkpoint", old, read_checkpoint, (checkpoint.PREVIOUS,)),
+        Target("finished run", ended, read_run, names),
+        Target(
+            "unfinished run", stopped, read_unfinished, ("config.json", "metrics.jsonl", "SHA256SUMS"), lines=True
+        ),
+        Target("sweep", sweep, read_records, ("recipe.json", "SHA256SUMS")),
+        Target("records of a sweep", sweep, read_rows, ("results.jsonl", "timing.jsonl"), lines=True),
+        *data_sets(work),
+    ]
+
+
+def stop(folder: Path) -> None:
+    """A run that was stopped after two of its epochs."""
+    told: list[Any] = []
+    try:
+        run(resolve(SMALL), folder, engine=Engine(CPU), progress=told.append, stop=lambda: len(told) == 2)
+    except Interrupted:
+        return
+
+
+def make_sweep(folder: Path) -> None:
+    """A sweep's folder with the records of four runs, each the same small one under another name."""
+    recipe = load_recipe("fmnist-noise")
+    work = Sweep(open_sweep(recipe, {}, folder), None, Engine(CPU))
+    settings = resolve(SMALL)
+    run(settings, folder / "runs" / "one", engine=Engine(CPU))
+    for row in recipe.rows[:4]:
+        job = Planned(row.label, recipe.columns[0].label, 0, settings, "runs/one")
+        work.note(job, outcome(folder / "runs" / "one"))
+        work.folder.append_row("timing.jsonl", {"row": job.row, "column": job.column, "seconds_per_epoch": 0.5})
+
+
+def data_sets(work: Path) -> list[Target]:
+    """Small data sets in the layouts of the official ones, with the digests of what is in them."""
+    random = np.random.default_rng(0)
+    images, labels = random.integers(0, 256, (5, 3072), np.uint8), random.integers(0, 10, 5)
+    pixels = images[:, :784].reshape(5, 28, 28)
+    idx = {"images-idx3": pixels, "labels-idx1": labels.astype(np.uint8)}
+    for part in ("train", "t10k"):
+        for kind, array in idx.items():
+            payload = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+            write(work / "gz" / "fashion-mnist" / f"{part}-{kind}-ubyte.gz", gzip.compress(payload))
+            write(work / "idx" / "fashion-mnist" / f"{part}-{kind}-ubyte", payload)
+    binary = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1).tobytes()
+    batch = pickle.dumps({b"data": images, b"labels": labels.tolist()}, protocol=2)
+    for layout, payload in zip(cifar.CIFAR10_LAYOUTS, (binary, batch), strict=True):
+        for name in (*layout.train, *layout.test):
+            write(work / layout.folder / layout.folder / name, payload)
+    found = [Target(f"Fashion-MNIST, {kind}", work / kind / "fashion-mnist", fashion, ()) for kind in ("gz", "idx")]
+    found += [
+        Target(f"CIFAR-10, {layout.folder}", work / layout.folder / layout.folder, cifar10, ())
+        for layout in cifar.CIFAR10_LAYOUTS
+    ]
+    return [replace(target, files=tuple(sorted(file.name for file in target.folder.iterdir()))) for target in found]
+
+
+def write(file: Path, payload: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(payload)
+
+
+def fashion(folder: Path) -> Any:
+    return splits(load("fashion-mnist", folder.parent))
+
+
+def cifar10(folder: Path) -> Any:
+    return splits(load("cifar10", folder.parent))
+
+
+def splits(data: Any) -> list[Any]:
+    assert isinstance(data.train, Samples)
+    return [data.train.x, data.train.y, data.test.x, data.test.y]
+
+
+@contextmanager
+def small_digests(work: Path) -> Iterator[None]:
+    """Let the loaders expect the digests of the small files in place of the official ones."""
+    before, layouts = dict(fashion_mnist.DIGESTS), cifar.CIFAR10_LAYOUTS
+    folder = work / "idx" / "fashion-mnist"
+    fashion_mnist.DIGESTS.update({name: digest(folder / name) for name in before})
+    cifar.CIFAR10_LAYOUTS = tuple(
+        replace(
+            layout,
+            train={name: digest(work / layout.folder / layout.folder / name) for name in layout.train},
+            test={name: digest(work / layout.folder / layout.folder / name) for name in layout.test},
+        )
+        for layout in layouts
+    )  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        fashion_mnist.DIGESTS.update(before)
+        cifar.CIFAR10_LAYOUTS = layouts
+
+
+def digest(file: Path) -> str:
+    return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+
+
+def damage(payload: bytes, random: Random) -> tuple[bytes, str]:
+    """One bit flipped, or one time in five the end cut off; and which."""
+    if random.random() < 0.2:
+        length = random.randrange(len(payload))
+        return payload[:length], f"cut to {length} of {len(payload)} bytes"
+    bit = random.randrange(8 * len(payload))
+    flipped = bytearray(payload)
+    flipped[bit // 8] ^= 1 << bit % 8
+    return bytes(flipped), f"bit {bit % 8} of byte {bit // 8} flipped"
+
+
+def judge(target: Target, name: str, expected: Any) -> tuple[str, str]:
+    """What reading the damaged folder comes to, and the details where they are wrong."""
+    try:
+        found = plain(target.read(target.folder))
+    except (CheckpointError, DamagedError, DataError) as error:
+        known = name.removesuffix(".gz") in str(error)
+        return ("detected", "") if known else ("wrong", f"the error does not name the file: {error}")
+    except Exception as error:
+        return "wrong", f"{type(error).__name__}: {error}"
+    if found == expected:
+        return "harmless", ""
+    if target.lines and fewer(found, expected):
+        return "shown as missing", ""
+    return "wrong", "something else was read, and nobody was told"
+
+
+def fewer(found: Any, expected: Any) -> bool:
+    """Whether what was found is what was expected but for the ends of lists, and a key that nobody asks for."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        return found.keys() >= expected.keys() and all(fewer(found[key], expected[key]) for key in expected)
+    if isinstance(found, list) and isinstance(expected, list):
+        return len(found) <= len(expected) and all(map(fewer, found, expected))
+    return bool(found == expected)
+
+
+def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
+    """Damage ``count`` times, every file as often as every other: (counts, what went wrong)."""
+    random, counts, wrong = Random(seed), Counter[str](), []
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        found = targets(work)
+        with small_digests(work):
+            expected = {target.name: plain(target.read(target.folder)) for target in found}
+            places = [(target, name) for target in found for name in target.files]
+            for k in range(count):
+                target, name = places[k % len(places)]
+                file = target.folder / name
+                payload = file.read_bytes()
+                damaged, how = damage(payload, random)
+                file.write_bytes(damaged)
+                verdict, details = judge(target, name, expected[target.name])
+                file.write_bytes(payload)
+                counts[verdict] += 1
+                if verdict == "wrong":
+                    wrong.append(f"{target.name}, {name}, {how}: {details}")
+    verdicts = ("detected", "harmless", "shown as missing", "wrong")
+    return {"flips and cuts": count, "files": len(places)} | {key: counts[key] for key in verdicts}, wrong
+
+
+def main() -> int:
+    given = arguments("Flip bits of files and cut them short.", count=1000)
+    about = "one bit flipped or the end cut off, in the files of runs, sweeps and data sets: detected or harmless"
+    record = Record("flips", about, seed=given.seed, run=SMALL)
+    torch.set_num_threads(1)
+    counts, wrong = check(given.count, given.seed)
+    record.write(counts, wrong, given.out)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What a check leaves behind: results/torture/NAME.json, with all that somebody needs to run it again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adiw.engine.checkpoint import write_atomically
+from adiw.experiments.record import provenance
+
+RESULTS = Path(__file__).parents[1] / "results" / "torture"
+
+
+def arguments(about: str, count: int) -> argparse.Namespace:
+    """The command line of a check: how many, the seed, and where the record goes."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--count", type=int, default=count, help=f"cases to try [default: {count}]")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the record")
+    return parser.parse_args()
+
+
+class Record:
+    """The record of one check, begun before it so that its time is known.
+
+    Args:
+        name: of the check, and of its file.
+        about: what is tried, in a sentence: it is a line of docs/reliability.md.
+        settings: everything that was chosen, the seed among it.
+    """
+
+    def __init__(self, name: str, about: str, **settings: Any) -> None:
+        self.name, self.about, self.settings, self.begun = name, about, settings, time.monotonic()
+
+    def write(self, counts: Mapping[str, int], wrong: Sequence[str], out: Path = RESULTS) -> Path:
+        """Write the file. ``counts`` are said in their order; ``wrong`` has a line for each thing that went wrong."""
+        content = {
+            "check": self.name,
+            "about": self.about,
+            "settings": self.settings,
+            "counts": dict(counts),
+            "wrong": list(wrong),
+            "seconds": round(time.monotonic() - self.begun, 1),
+            "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
+            **provenance(torch.device("cpu")),
+        }
+        out.mkdir(parents=True, exist_ok=True)
+        file = out / f"{self.name}.json"
+        write_atomically(file, (json.dumps(content, indent=1) + "\n").encode())
+        print(f"{self.name}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        for line in wrong[:20]:
+            print(f"  {line}")
+        return file
