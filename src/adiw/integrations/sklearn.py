@@ -30,6 +30,8 @@ from adiw import ADIW
 from adiw.divergences import Divergence
 from adiw.models import MLP
 
+__all__ = ["ReweightedClassifier"]
+
 Factory = Callable[[tuple[int, ...], int], nn.Module]
 
 
