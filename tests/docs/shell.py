@@ -46,6 +46,11 @@ def check_adiw(words: list[str]) -> None:
         find(settings.method), parse(settings.shift)
 
 
+def names() -> set[str]:
+    """The commands of ``adiw``."""
+    return set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
 def check_make(words: list[str]) -> None:
     """Every word is a target."""
     makefile = (ROOT / "Makefile").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
 import subprocess
@@ -140,6 +141,12 @@ def test_a_macro_that_is_not_known_ends_the_build() -> None:
     assert "<mfrac>" in maths.on_page_content(good, page)
     with pytest.raises(PluginError, match=r"maths\.md: \\fracc is not known"):
         maths.on_page_content(bad, page)
+
+
+@pytest.mark.parametrize("name", ["blocks", "commands", "doctests", "pages"])
+def test_the_examples_of_the_tools(name: str) -> None:
+    found = doctest.testmod(pytest.importorskip(name, reason=NEEDS))
+    assert (found.failed, found.attempted > 0) == (0, True)
 
 
 def test_doctests_in_the_middle_of_a_docstring_are_fenced() -> None:
