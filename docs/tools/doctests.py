@@ -20,16 +20,5 @@ class Doctests(griffe.Extension):
 
 
 def fenced(text: str) -> str:
-    """A docstring with its doctests in fences. A doctest ends at an empty line, as for doctest itself.
-
-    >>> print(fenced("Add.\\n\\n>>> 1 + 1\\n2\\n\\nDone.").replace("`", "'"))
-    Add.
-    <BLANKLINE>
-    '''pycon
-    >>> 1 + 1
-    2
-    '''
-    <BLANKLINE>
-    Done.
-    """
+    """A docstring with its doctests in fences. A doctest ends at an empty line, as for doctest itself."""
     return _DOCTEST.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
