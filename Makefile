@@ -1,8 +1,8 @@
-# `make demo` and `make test` do all their own set-up; `make check` is what CI and every commit must pass.
+# `make demo`, `make docs` and `make test` do all their own set-up; `make check` is what CI and every commit must pass.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench dist versions torture clean
+.PHONY: setup test check lint demo bench docs draw dist versions torture clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -41,6 +41,16 @@ dist: setup
 torture: setup
 	$(BIN)/python -m torture
 	$(BIN)/python -m adiw.reports.readme docs/reliability.md
+
+# The site, strictly, into build/site. Open index.html; for the search box: python -m http.server -d build/site
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The site: build/site/index.html"
+
+# Tables and figures of the pages, drawn anew from the records under results/.
+draw: setup
+	$(BIN)/python -m adiw.reports.readme README.md docs/*.md
+	$(BIN)/python docs/tools/figures.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

@@ -28,7 +28,7 @@ PROMISED = [
 ]
 CLASSIC = ["KMM", "KLIEP", "LSIF", "ULSIF"]
 EXTRAS = ["sklearn", "scipy", "matplotlib", "typer", "rich", "PIL", "pandas", "qpsolvers", "cvxopt", "osqp"]
-EXTRAS += ["lightning", "transformers", "accelerate"]
+EXTRAS += ["lightning", "transformers", "accelerate", "mkdocs", "griffe"]
 
 
 def imported_by(statement: str) -> set[str]:

@@ -16,6 +16,8 @@ from torch import Tensor
 from adiw.arguments import check_vector, is_real
 from adiw.groups import group_max, group_order, group_sum, spread, taking_part
 
+__all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
+
 SMALL = 1024  # entries of which all pairs are compared at once
 
 

@@ -25,7 +25,9 @@ class Transform(Protocol):
     num_groups: int
     minimum: int  # samples a group needs on either side to be estimated
 
-    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed: ...
+    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
+        """z and groups of a batch, from losses (n,), targets, and features (n, ...) that were passed in or None."""
+        ...
 
     def factor(self, group: Tensor | None) -> Tensor | None:
         """What the weights of each sample are multiplied by when they weight the loss (n,), or None."""

@@ -26,6 +26,7 @@ DATASETS: dict[str, Loader] = {
     "imagefolder": load_imagefolder,
     "csv": load_csv,
 }
+"""The names that ``load`` takes, and the function that reads each data set."""
 
 
 def load(

@@ -50,7 +50,8 @@ class Options:
         return self.path
 
 
-Loader = Callable[[Path, Options], Data]  # (folder that holds the data sets, settings) -> data
+Loader = Callable[[Path, Options], Data]
+"""What reads a data set: from the folder that holds the data sets, and settings."""
 
 
 def data_root() -> Path:

@@ -16,6 +16,7 @@ DIVERGENCES: dict[str, type[Divergence]] = {
     "squared": Squared,
     "wasserstein": Wasserstein,
 }
+"""The names that ``divergence=`` takes, and the class of each."""
 
 
 def resolve(divergence: str | Divergence) -> Divergence:

@@ -29,6 +29,8 @@ from adiw.arguments import check_count, is_number, is_positive
 from adiw.divergences import Divergence
 from adiw.integrations.skorch_net import Factory, Numbered, WeightedNet, as_tensor, build_module, seeded, whole
 
+__all__ = ["ReweightedClassifier"]
+
 
 class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network whose training samples are weighted by how well they match a few trusted ones.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+__all__ = ["MLflow", "TensorBoard", "Tracker", "open_tracker"]
+
 Settings = Mapping[str, object]
 
 

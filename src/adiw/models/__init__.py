@@ -24,6 +24,7 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "resnet18": resnet18,
     "resnet18-cifar": resnet18_cifar,
 }
+"""The names that ``build`` takes, and the factory of each network."""
 
 
 def build(name: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:

@@ -2,7 +2,7 @@
 
 A table stands between ``<!-- table: results/digits/summary.json -->`` and ``<!-- end of table -->``; a folder in the
 place of the file is a sweep's, whose accuracy table is drawn beside the paper's figures, or that of the records of
-``make torture``.
+``make torture``. ``divergences:`` with the folder of all results is the table of the divergences in all sweeps.
 """
 
 from __future__ import annotations
@@ -14,20 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from adiw.reports import torture
+from adiw.reports.advice import divergence_table
 from adiw.reports.grid import to_markdown
 from adiw.reports.sweeps import read_sweep
 from adiw.reports.tables import accuracy_table
 
 _DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
-_TABLE = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- (table|divergences): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def draw(text: str, root: Path) -> str:
     """The page with every table drawn anew from its record, which is looked for below ``root``."""
-    return _TABLE.sub(lambda m: m[1] + _draw(root / m[2]) + m[3], text)
+    return _TABLE.sub(lambda m: m[1] + _draw(m[2], root / m[3]) + m[4], text)
 
 
-def _draw(record: Path) -> str:
+def _draw(kind: str, record: Path) -> str:
+    if kind == "divergences":
+        return to_markdown(divergence_table(record))
     if record.is_dir() and not (record / "recipe.json").exists():
         return torture.table(record)
     if record.is_dir():

@@ -40,6 +40,7 @@ SHIFTS: dict[str, Callable[..., Shift]] = {
     "covariate": Covariate,
     "class-conditional": ClassConditional,
 }
+"""The names that ``parse`` takes before the colon, and what makes each shift."""
 
 
 def parse(spec: str) -> Shift:

@@ -1,0 +1,84 @@
+"""Shell blocks of the pages: every line is a command that exists, with options and files that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from adiw.cli.app import app
+from adiw.experiments.methods import find
+from adiw.experiments.recipes import load
+from adiw.experiments.settings import Settings, resolve
+from adiw.shifts import parse
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def check(line: str) -> None:
+    """Raise for a line that a reader could not type; empty lines and comments are fine."""
+    words = shlex.split(line, comments=True)
+    if not words:
+        return
+    name, rest = words[0], words[1:]
+    if name not in CHECKS:
+        raise ValueError(f"{line!r}: no check for the command {name!r}: expected one of {', '.join(CHECKS)}")
+    CHECKS[name](rest)
+
+
+def check_adiw(words: list[str]) -> None:
+    """The words are parsed as the command would; names of recipes, methods and shifts are looked up."""
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("adiw", [words[0], "--help"], resilient_parsing=True)
+    while hasattr(group, "commands"):
+        name, group, words = group.resolve_command(context, words)
+    given = group.make_context(name, [*words]).params
+    if name == "sweep" and not given["name"].endswith(".toml"):
+        load(given["name"])
+    if name == "run":
+        known = given.keys() & Settings.__dataclass_fields__.keys()
+        settings = resolve({key: given[key] for key in known if given[key] is not None})
+        find(settings.method), parse(settings.shift)
+
+
+def names() -> set[str]:
+    """The commands of ``adiw``."""
+    return set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def check_make(words: list[str]) -> None:
+    """Every word is a target."""
+    makefile = (ROOT / "Makefile").read_text()
+    for target in words:
+        if not re.search(rf"^{target}:", makefile, re.MULTILINE):
+            raise ValueError(f"the Makefile has no target {target!r}")
+
+
+def check_pip(words: list[str]) -> None:
+    """``pip install`` of this package, with extras that it has."""
+    found = [re.fullmatch(r"(?:\.|adiw)(?:\[([\w,-]+)\])?", word) for word in words[1:]]
+    if words[0] != "install" or not found or not all(found):
+        raise ValueError(f"expected pip install . or adiw with extras, came {words}")
+    for match in found:
+        for extra in (match[1] or "").split(",") if match else ():
+            if extra and extra not in EXTRAS:
+                raise ValueError(f"there is no extra {extra!r}: expected one of {', '.join(EXTRAS)}")
+
+
+def check_python(words: list[str]) -> None:
+    """A script of the repository, or a module (pytest, or one of ours)."""
+    if words[0] == "-m":
+        known = words[1] == "pytest" or (ROOT / "src" / words[1].replace(".", "/")).with_suffix(".py").exists()
+        known = known or words[1] == "adiw"
+    else:
+        known = (ROOT / words[0]).is_file()
+    if not known:
+        raise ValueError(f"python {words}: there is no such script or module here")
+
+
+CHECKS = {"adiw": check_adiw, "make": check_make, "pip": check_pip, "python": check_python}

@@ -1,0 +1,157 @@
+"""Every block of every page: Python is run, what it prints is compared, shell lines are parsed, recipes are planned.
+
+Pages and blocks are found, not listed: a new one is tested, and one in a language without a check fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from adiw.experiments.plan import plan
+from adiw.experiments.recipes import load_file
+from blocks import Block, read, rewrite, run
+from tests.docs import shell
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "results" / "README.md"]
+IDS = [str(page.relative_to(ROOT)) for page in PAGES]
+# Run by the tests named here: pieces of files that a reader puts together, and loops that are also run as they were.
+ELSEWHERE = {
+    "docs/add-a-divergence.md": "tests/divergences/test_add_a_divergence_page.py",
+    "docs/several-processes.md": "tests/integrations/test_several_page.py",
+    **{
+        f"docs/{name}.md": "tests/integrations/test_loop_pages.py"
+        for name in ("plain-pytorch", "lightning", "huggingface")
+    },
+}
+NEEDS = {"docs/scikit-learn.md": "skorch"}
+SHELL = {"sh", ""}  # the README's blocks have no name
+
+
+def blocks_of(page: Path) -> list[Block]:
+    return read(page.read_text(encoding="utf-8"))
+
+
+def labels_found(weights: torch.Tensor, names: dict[str, Any]) -> None:
+    """Wrong labels weigh less than half of right ones."""
+    right = names["labels"][: len(weights)] == names["truth"][: len(weights)]
+    assert weights[right].mean() > 2 * weights[~right].mean()
+
+
+def check_scikit_learn(names: dict[str, Any]) -> None:
+    weights, right = torch.from_numpy(names["model"].sample_weight_), torch.from_numpy(names["given"] == names["y"])
+    assert weights[right].mean() > 3 * weights[~right].mean()
+
+
+# What a page promises beyond running through: after which block, and a check of the names that there are then.
+PROMISES: dict[str, tuple[int, Callable[[dict[str, Any]], None]]] = {
+    "README.md": (0, lambda names: labels_found(names["reweight"].weights, names)),
+    "docs/start.md": (-1, lambda names: labels_found(names["reweight"].weights, names)),
+    "docs/reading-results.md": (-1, lambda names: labels_found(names["mean_weights"], names)),
+    "docs/scikit-learn.md": (0, check_scikit_learn),
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(page.relative_to(ROOT))
+    python = [block for block in blocks_of(page) if block.language == "python"]
+    if not python or name in ELSEWHERE:
+        return
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{name} needs an extra")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    ran = run(python, name)
+    for block, (_, printed) in zip(python, ran, strict=True):
+        if block.shown is not None:
+            agree(printed, block.shown, f"{name}, line {block.line}")
+    if name in PROMISES:
+        after, check = PROMISES[name]
+        check(ran[after][0])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_every_other_block_is_checked(page: Path, tmp_path: Path) -> None:
+    for block in blocks_of(page):
+        if block.language in SHELL and (block.language or page.name == "README.md"):
+            for line in block.text.splitlines():
+                shell.check(line)
+        elif block.language == "toml":
+            (tmp_path / "mine.toml").write_text(block.text)
+            assert plan(load_file(tmp_path / "mine.toml"))
+        else:
+            known = "python, text behind python, sh or toml"
+            assert block.language == "python", f"{page}, line {block.line}: expected a block of {known}"
+
+
+def test_what_is_run_elsewhere_is_run_there() -> None:
+    for page, test in ELSEWHERE.items():
+        assert re.search(rf'"{Path(page).stem}[".]', (ROOT / test).read_text()), page
+
+
+def test_commands_within_sentences_exist() -> None:
+    """Whole ones as in blocks; of those that only name a command ("adiw sweep", "--resume"), the name."""
+    found = 0
+    for page in PAGES:
+        for line in re.findall(r"`((?:adiw|make|pip) [^`]*)`", page.read_text(encoding="utf-8")):
+            words = line.split()
+            if words[0] == "adiw" and (len(words) == 2 or re.search(r"\bDIR\b|\bNAME\b| --[\w-]+$", line)):
+                assert words[1].startswith("-") or words[1] in shell.names(), f"{page}: {line}"
+            else:
+                shell.check(line)
+            found += 1
+    assert found > 20
+
+
+def agree(out: str, shown: str, where: str) -> None:
+    """The same words; numbers within 15%, or 0.1: another processor rounds otherwise."""
+    number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+    assert re.sub(number, "#", out) == re.sub(number, "#", shown), f"{where}: run python docs/tools/blocks.py"
+    found, expected = ([float(text) for text in re.findall(number, text)] for text in (out, shown))
+    assert found == pytest.approx(expected, rel=0.15, abs=0.1), f"{where}: run python docs/tools/blocks.py"
+
+
+@pytest.mark.parametrize(
+    ("out", "shown"), [("accuracy 90%", "accuracy 60%"), ("accuracy 90%", "error 90%"), ("1 2", "1"), ("", "1\n")]
+)
+def test_another_output_is_seen(out: str, shown: str) -> None:
+    with pytest.raises(AssertionError, match="here"):
+        agree(out, shown, "here")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "adiw run --epoch 3",
+        "adiw run --method adiw-xx",
+        "adiw sweep fmnist-nose",
+        "adiw sweap fmnist-noise",
+        "make coffee",
+        "pip install torch",
+        'pip install ".[clissic]"',
+        "python benchmarks/none.py",
+        "python -m adiw.none",
+        "curl x",
+    ],
+)
+def test_a_command_that_does_not_exist_is_seen(line: str) -> None:
+    with pytest.raises(Exception, match=r"\w"):
+        shell.check(line)
+
+
+def test_a_page_is_written_anew_with_what_it_prints() -> None:
+    page = "# A\n```python\nx = 2\n```\n\n```python\nprint(x)\n```\n\n```text\n1\n```\n\n```text\nalone\n```\n"
+    blocks = read(page)
+    assert [block.language for block in blocks] == ["python", "python", "text"]
+    ran = run(blocks, "page")
+    assert [(names["x"], printed) for names, printed in ran] == [(2, ""), (2, "2\n")]
+    assert rewrite(page, ["", "2\n"]) == page.replace("```text\n1\n", "```text\n2\n")

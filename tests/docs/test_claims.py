@@ -1,0 +1,126 @@
+"""What the pages say in words about figures and settings, checked against the records and the code."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import adiw
+from adiw.cli import console
+from adiw.experiments.run import run
+from adiw.experiments.settings import resolve
+from adiw.reports.audit import load_audit, write_csv
+from adiw.reports.sweeps import read_sweep
+
+ROOT = Path(__file__).parents[2]
+NOISE = ("20% symmetric", "40% symmetric", "60% symmetric", "30% pair")
+PRIOR = "class prior, 10 to 1"
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def accuracies(sweep: str) -> dict[tuple[str, str], float]:
+    """(row, column) -> mean accuracy."""
+    cells = read_sweep(ROOT / "results" / sweep).cells
+    figures = {place: cell.figure("accuracy") for place, cell in cells.items()}
+    return {place: figure[0] for place, figure in figures.items() if figure is not None}
+
+
+def test_what_is_said_of_the_divergences_on_digits() -> None:
+    found = accuracies("digits-divergences")
+    rows = ("ADIW-KL", "ADIW-KM", "ADIW-LS", "ADIW-WA")
+    gains = [found[row, column] - found["Uniform", column] for row in rows for column in NOISE]
+    assert 5 < min(gains) < max(gains) < 40
+    for column in NOISE:
+        assert found["ADIW-LS", column] == min(found[row, column] for row in rows)
+        assert found["Oracle", column] > max(found[row, column] for row in rows)
+        assert max(found[row, column] for row in rows) - found["ADIW-KL", column] < 2.5
+    for column in NOISE[:2]:
+        assert found["ADIW-WA", column] == max(found[row, column] for row in rows)
+    for column in NOISE[2:]:
+        assert found["ADIW-WA", column] < min(found["ADIW-KL", column], found["ADIW-KM", column])
+    for column in (*NOISE, PRIOR):
+        assert found["ADIW-KM, local step", column] > found["ADIW-KM", column]
+        assert found["ADIW-LS, width 0.1", column] > found["ADIW-LS", column]
+
+
+def test_what_is_said_of_the_class_mix() -> None:
+    found = accuracies("digits-divergences")
+    features = "ADIW-KL on features, class by class"
+    assert found["ADIW-KL", PRIOR] < found["Uniform", PRIOR] - 5
+    assert found[features, PRIOR] == max(value for (row, column), value in found.items() if column == PRIOR)
+    assert abs(found[features, PRIOR] - found["Oracle", PRIOR]) < 0.5
+    weighted = [row for row, column in found if column == NOISE[1] and row.startswith("ADIW")]
+    for column in NOISE[1:]:
+        assert found[features, column] == min(found[row, column] for row in weighted)
+
+
+def test_what_is_said_of_fashion_mnist() -> None:
+    found = accuracies("fmnist-choices-2")
+    best = [
+        max(v for (row, _), v in found.items() if row.startswith(f"ADIW-{kind}")) for kind in ("KM", "KL", "LS", "WA")
+    ]
+    assert max(best) - min(best) < 1
+
+
+def test_what_is_said_of_widths() -> None:
+    found = accuracies("digits-widths")
+    rows = {row for row, _ in found}
+    at = {row: {column: value for (one, column), value in found.items() if one == row} for row in rows}
+    for row in rows:
+        tried = {float(column): value for column, value in at[row].items() if column != "auto"}
+        near = [width for width, value in tried.items() if value > max(tried.values()) - 2]
+        assert max(near) >= 4 * min(near) or row == "ADIW-KL"
+        assert at[row]["auto"] > max(tried.values()) - 1.5
+        assert row == "ADIW-WA" or tried[10.0] == min(tried.values())
+    assert at["ADIW-KL"]["0.5"] == max(at["ADIW-KL"].values())
+    assert max(at["ADIW-LS"]["0.1"], at["ADIW-LS"]["0.5"]) > at["ADIW-LS"]["0.01"] + 1
+    assert set(at["ADIW-WA"]).isdisjoint({"0.001", "0.01"})  # all of these died
+
+
+@pytest.mark.parametrize("name", ["KL", "MMD", "Squared", "Wasserstein"])
+def test_the_defaults_in_the_table_are_those_of_the_code(name: str) -> None:
+    (row,) = re.findall(rf"^\| `{name}` \|.*$", page("widths-and-steps.md"), re.MULTILINE)
+    defaults = inspect.signature(getattr(adiw.divergences, name)).parameters
+    shown = dict(re.findall(r"`(\w+)=([^`]+)`", row))
+    assert len(shown) > 2
+    for setting, value in shown.items():
+        assert str(defaults[setting].default) == value.strip('"'), setting
+
+
+def test_exit_codes() -> None:
+    shown = {int(code) for code in re.findall(r"^\| (\d+) \|", page("troubleshooting.md"), re.MULTILINE)}
+    assert shown == {0, console.BAD_INPUT, console.DEAD, console.STOPPED}
+
+
+def test_the_files_of_a_run_and_the_columns_of_its_audit(tmp_path: Path) -> None:
+    run(resolve({"dataset": "digits", "epochs": 4}), tmp_path)
+    text = page("reading-results.md")
+    _, of_audit, rest = re.split(r"^\| (?:column|file) \|.*$", text, flags=re.MULTILINE)
+    named = set(first_column(rest))
+    assert {file.name for file in tmp_path.iterdir()} == named - {"checkpoint-previous.pt"}  # of longer runs
+    with (tmp_path / "audit.csv").open("w", newline="") as file:
+        write_csv(load_audit(tmp_path), file)
+    with (tmp_path / "audit.csv").open() as file:
+        columns = next(csv.reader(file))
+    always = [name for name in columns if not name.startswith("epoch_")]
+    assert [name for name in first_column(of_audit) if not name.startswith("epoch_")] == always
+    assert json.loads((tmp_path / "result.json").read_text())["status"] == "done"
+
+
+def first_column(table: str) -> list[str]:
+    """What is marked as code in the first column of a table."""
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    return [name for row in rows for name in re.findall("`(.+?)`", row)]
+
+
+def test_every_field_of_a_summary_is_explained() -> None:
+    for field in adiw.Summary.__dataclass_fields__:
+        assert field == "steps" or re.search(rf"^\| .*`{field}`", page("reading-results.md"), re.MULTILINE), field

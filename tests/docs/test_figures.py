@@ -1,0 +1,29 @@
+"""The figures of the pages are what the command draws from the records of today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+figures = pytest.importorskip("figures", reason="needs the extra adiw[cli]")
+FOLDER = Path(__file__).parents[2] / "docs" / "figures"
+NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+
+
+def test_the_figures_are_up_to_date(tmp_path: Path) -> None:
+    drawn = figures.main(tmp_path)
+    assert {file.name for file in drawn} == {file.name for file in FOLDER.iterdir()}
+    for file in drawn:
+        new, old = file.read_text(), (FOLDER / file.name).read_text()
+        assert re.sub(NUMBER, "#", new) == re.sub(NUMBER, "#", old), f"{file.name}: run make draw"
+        found, expected = ([float(number) for number in re.findall(NUMBER, text)] for text in (new, old))
+        assert found == pytest.approx(expected, abs=1.0), f"{file.name}: run make draw"  # of some 600 points
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_every_figure_is_on_a_page_and_small(name: str) -> None:
+    pages = "".join(page.read_text() for page in FOLDER.parent.glob("*.md"))
+    assert f"(figures/{name}.svg)" in pages
+    assert (FOLDER / f"{name}.svg").stat().st_size < 100_000
