@@ -81,4 +81,13 @@ def check_python(words: list[str]) -> None:
         raise ValueError(f"python {words}: there is no such script or module here")
 
 
-CHECKS = {"adiw": check_adiw, "make": check_make, "pip": check_pip, "python": check_python}
+def check_torchrun(words: list[str]) -> None:
+    """What is launched is a command of ours, or the reader's own script; the launcher's options are PyTorch's."""
+    own = words.index("adiw") if "adiw" in words else None
+    if own is None and words[-1] != "train.py":
+        raise ValueError(f"torchrun {words}: expected adiw, or the reader's train.py")
+    if own is not None:
+        check_adiw(words[own + 1 :])
+
+
+CHECKS = {"torchrun": check_torchrun, "adiw": check_adiw, "make": check_make, "pip": check_pip, "python": check_python}
