@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench clean
+.PHONY: setup test check lint demo bench coverage clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -26,6 +26,14 @@ demo: setup
 
 bench: setup
 	$(BIN)/python benchmarks/bench.py
+
+# Lines and branches of src/ that the suite runs: fails below 95%, and keeps the figures in results/torture.
+coverage: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m torture.covered
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

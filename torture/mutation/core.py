@@ -1,0 +1,31 @@
+"""The modules whose tests are tested, each with the tests that watch over it: the quick and close ones first."""
+
+from __future__ import annotations
+
+SUITE = ["tests/divergences/test_settings.py", "tests/divergences/test_reference.py"]
+EVERY = "tests/divergences/test_every_divergence.py"
+
+CORE: dict[str, list[str]] = {
+    "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
+    "adiw/divergences/protocol.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
+    "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
+    "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
+    "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
+    "adiw/divergences/wasserstein.py": [
+        "tests/divergences/test_wasserstein.py",
+        *SUITE,
+        EVERY,
+        "tests/divergences/test_critic.py",
+        *["-k", "not KL and not MMD and not Squared"],
+    ],
+    "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
+    "adiw/projections.py": ["tests/test_projections.py"],
+    "adiw/store.py": ["tests/test_store.py"],
+    "adiw/ledger.py": ["tests/test_ledger.py", "tests/test_dynamic.py", "tests/test_dynamic_broken.py"],
+    "adiw/probe.py": ["tests/test_probe.py", "tests/test_dynamic_reads.py", "tests/test_dynamic_resume.py"],
+}
+
+
+def tests_of(module: str) -> list[str]:
+    """The tests of a module, its own doctests among them."""
+    return [f"src/{module}", *CORE[module]]
