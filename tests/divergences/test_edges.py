@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from adiw.divergences import KL, MMD, KLProblem, Squared
+from adiw.divergences import KL, MMD, KLProblem, MMDProblem, Squared
 from adiw.divergences.kl import Update
 from adiw.pair import Pair, match
 from adiw.projections import smallest_mass
@@ -92,3 +92,8 @@ def test_a_slack_above_one_lets_all_weights_go() -> None:
     problem = MMD(width=1.0, upper=4.0, slack=9.0).problem(pair)
     assert problem.project(torch.full((3,), -1.0)).tolist() == [0.0] * 3
     assert problem.project(torch.full((3,), 8.0)).tolist() == [4.0] * 3
+
+
+def test_an_mmd_problem_has_no_step_scale_unless_it_is_given() -> None:
+    one = torch.ones(1)
+    assert MMDProblem(one[None], one, 50.0, one, torch.tensor([True])).step_scale is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SUITE = ["tests/divergences/test_settings.py", "tests/divergences/test_reference.py"]
+SUITE = [f"tests/divergences/test_{name}.py" for name in ("settings", "defaults", "edges", "reference")]
 EVERY = "tests/divergences/test_every_divergence.py"
 
 CORE: dict[str, list[str]] = {
