@@ -21,8 +21,8 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/projections.py": ["tests/test_projections.py"],
     "adiw/store.py": ["tests/test_store.py"],
-    "adiw/ledger.py": ["tests/test_ledger.py", "tests/test_dynamic.py", "tests/test_dynamic_broken.py"],
-    "adiw/probe.py": ["tests/test_probe.py", "tests/test_dynamic_reads.py", "tests/test_dynamic_resume.py"],
+    "adiw/ledger.py": ["tests/test_ledger.py"],
+    "adiw/probe.py": ["tests/test_probe.py"],
 }
 
 
