@@ -162,23 +162,25 @@ def test_a_state_goes_on_under_the_same_settings_only() -> None:
     second.load_state_dict(first.state_dict())
     assert second.weights.tolist() == [1.0, 0.5, 1.0]
     assert int(second.seen_steps) == 1
+    assert "books.used.slots" in first.state_dict(prefix="books.")
     with pytest.raises(ValueError, match=r"this state was made with ADIW\(kl\), but this is ADIW\(mmd\)"):
         Ledger(3, "ADIW(mmd)").load_state_dict(first.state_dict())
 
 
 def _two_steps(ledger: Ledger, rank: int, size: int) -> dict[str, Any]:
     """Two batches of a global stream, of which this member has every ``size``-th sample: uneven parts."""
-    means, firsts, padded = [], [], []
+    means, firsts, padded, sound = [], [], [], []
     for batch in (torch.tensor([4, 2, 0, 1, 3]), torch.tensor([1, 0, 4])):
         index = batch[rank::size]
-        losses = torch.where(index == 2, NAN, index.double())
+        losses = torch.where((index == 2) | (index == 4), NAN, index.double())
         step = ledger.enter(index, losses)
         weights = (index + 1).double() / 2
         ledger.keep(step, weights)
         means.append(ledger.weighted_mean(step, weights, losses, None))
         firsts.append(step.first)
         padded.append(ledger.whole(Observed(losses[:, None], index)))
-    return {"ledger": ledger, "means": means, "firsts": firsts, "whole": padded}
+        sound.append(step.sound.tolist())
+    return {"ledger": ledger, "means": means, "firsts": firsts, "whole": padded, "sound": sound}
 
 
 def test_a_team_keeps_the_books_of_one() -> None:
@@ -207,18 +209,25 @@ def test_a_team_sees_everybody_and_pads_what_is_missing() -> None:
         ledger.team = team
         return _two_steps(ledger, team.rank, team.size)
 
-    first, second = together(2, member)[0]["whole"]
-    assert first.z[:, 0].nan_to_num(-9).tolist() == [4, 0, 3, -9, 1, -9]  # sample 2 has no loss, the last pads
+    found = together(2, member)[0]
+    first, second = found["whole"]
+    assert first.z[:, 0].nan_to_num(-9).tolist() == [-9, 0, 3, -9, 1, -9]  # 4 and 2 have no loss, the last pads
+    assert found["sound"][0] == [False, True, True, False, True, False]
     assert first.group.tolist() == [4, 0, 3, 2, 1, -1]
     assert second.group.tolist() == [1, 4, -1, 0, -1, -1]
 
 
-def test_a_member_without_samples_has_a_mean_of_zero() -> None:
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_team_with_hardly_a_sample(count: int) -> None:
+    """The mean over the members is the loss of the only sample there is, or zero."""
+
     def member(team: Teammate) -> float:
         ledger = Ledger(2, "Uniform()")
         ledger.team = team
-        empty = torch.tensor([], dtype=torch.long)
-        step = ledger.enter(empty, torch.zeros(0))
-        return ledger.weighted_mean(step, torch.zeros(0), torch.zeros(0), None).item()
+        index = torch.zeros(count if team.rank == 0 else 0, dtype=torch.long)
+        losses = torch.full((len(index),), 3.0)
+        step = ledger.enter(index, losses)
+        assert ledger.whole(Observed(losses[:, None], None)).group is None
+        return ledger.weighted_mean(step, torch.ones(len(index)), losses, None).item()
 
-    assert together(2, member) == [0.0, 0.0]
+    assert sum(together(2, member)) / 2 == 3.0 * count

@@ -12,11 +12,8 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
     "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
     "adiw/divergences/wasserstein.py": [
-        "tests/divergences/test_wasserstein.py",
-        *SUITE,
-        EVERY,
-        "tests/divergences/test_critic.py",
-        *["-k", "not KL and not MMD and not Squared"],
+        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
+        *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/projections.py": ["tests/test_projections.py"],
