@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections import Counter
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Generator, Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 from adiw.probe import Probe, map_tensors
 from adiw.transforms import Observed
@@ -398,3 +399,45 @@ def test_a_team_reads_what_one_reads(cache_bytes: int, size: int, groups: bool) 
             assert torch.equal(z.nan_to_num(-1), expected_z.nan_to_num(-1))
             assert (group is None) == (expected_group is None)
             assert group is None or torch.equal(group, expected_group)
+
+
+def test_up_to_a_gibibyte_is_kept_by_default() -> None:
+    assert inspect.signature(Probe).parameters["cache_bytes"].default == 2**30
+
+
+def test_the_host_counts_the_turns_and_does_not_ask_the_device() -> None:
+    """The meta device has no values: whoever asks for one gets an error."""
+    stream = probe(Numbers(6), 3, every=2)
+    assert stream.turns.dtype == torch.int64
+    stream.turns = torch.zeros((), dtype=torch.long, device="meta")
+    for _ in range(4):
+        stream.read(numbers)
+
+
+class _WhoReads(Numbers):
+    """The label is one when a worker reads the sample, and zero in this process."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(index)[0], int(get_worker_info() is not None)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_workers_read_when_there_are_some(workers: int) -> None:
+    _, (_, by_worker) = probe(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_batch()
+    assert by_worker.tolist() == [workers] * 4
+
+
+def test_a_list_of_one_sample_is_a_set() -> None:
+    assert probe([(torch.tensor([3.0]), 0)], 4).read(numbers).z.tolist() == [[3.0]]
+
+
+class _SometimesNan(Numbers):
+    """The second time that a sample is read it is no number."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        x, y = super().__getitem__(index)
+        return x if self.reads[index] != 2 else x * float("nan"), y
+
+
+def test_a_set_that_turns_into_nan_is_not_cached() -> None:
+    assert probe(_SometimesNan(4), 2).cached is None

@@ -335,3 +335,80 @@ def test_one_wild_loss_does_not_end_the_critic() -> None:
     state = State(torch.ones(2), state.memory)
     weights, _ = estimate_weights(torch.tensor([0.1, 0.5]), z_val, divergence, state=state)
     assert bool(weights.isfinite().all())
+
+
+def test_the_network_is_the_papers() -> None:
+    """dim-64-64-groups: 64 hidden units twice, with biases."""
+    theta = critic.start(DIM, GROUPS, torch.zeros(1), seeded())["theta"]
+    assert len(theta) == (DIM + 1) * 64 + (64 + 1) * 64 + (64 + 1) * GROUPS
+
+
+def test_three_partners_are_drawn_in_proportion_too() -> None:
+    """Of two, other ways of drawing have the right odds as well. Four standard deviations of 2000 draws."""
+    weights, rounds = torch.tensor([4.0, 1.0, 1.0], dtype=torch.float64), 2000
+    counts, _ = many_draws(weights, torch.zeros(3, dtype=torch.long), torch.zeros(1, dtype=torch.long), rounds)
+    share = weights / weights.sum()
+    assert bool(((counts - rounds * share).abs() <= 4 * (rounds * share * (1 - share)).sqrt()).all()), counts
+
+
+def test_random_numbers_have_all_the_digits_of_z() -> None:
+    pair = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
+    part = critic.interpolate(pair, torch.ones(50, dtype=torch.float64), seeded())
+    assert bool((part.float().double() != part).any())
+
+
+def test_everything_is_made_where_z_is() -> None:
+    """The meta device stands for a GPU; it has no generator of its own."""
+    z = torch.zeros(4, 1, device="meta")
+    memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
+    assert {value.device.type for value in memory.values()} == {"meta"}
+    pair = Pair(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
+    assert critic.interpolate(pair, z[:, 0], None).device.type == "meta"  # type: ignore[arg-type]
+
+
+def by_hand(first: list[float], first_bias: list[float], second: list[float]) -> Tensor:
+    """z -> relu(w1 z + b1) -> relu(w2 .) -> the first unit: all other parameters are zero."""
+    layers = [torch.zeros(rows, columns, dtype=torch.float64) for rows, columns in ((2, 64), (65, 64), (65, 1))]
+    layers[0][0, : len(first)], layers[0][1, : len(first)] = torch.tensor(first), torch.tensor(first_bias)
+    layers[1][: len(second), 0], layers[2][0, 0] = torch.tensor(second), 1.0
+    return torch.cat([layer.reshape(-1) for layer in layers])
+
+
+@pytest.mark.parametrize(
+    ("theta", "z"),
+    [(by_hand([1.0], [-1.0], [1.0]), 1.0), (by_hand([1.0, 2.0], [0.0, -1.0], [1.0, -1.0]), 1.0)],
+    ids=["of the first layer", "of the second layer"],
+)
+def test_at_a_kink_a_unit_is_still_off(theta: Tensor, z: float) -> None:
+    """As autograd has it for ReLU."""
+    point, group = torch.full((1, 1), z, dtype=torch.float64), torch.zeros(1, dtype=torch.long)
+    assert critic.evaluate(theta, point, group, 1).item() == 0
+    assert critic.slope(theta, point, group, 1).item() == pytest.approx(0, abs=1e-100)
+    beside = critic.slope(theta, point + (1e-6 if theta[1] == 0 else -1e-6), group, 1)
+    assert beside.item() == pytest.approx(1)
+
+
+def test_a_flat_critic_has_a_slope_that_can_be_differentiated() -> None:
+    theta = torch.zeros_like(theta_for(a_pair())).requires_grad_()
+    flat = critic.slope(theta, torch.ones(2, DIM, dtype=torch.float64), torch.zeros(2, dtype=torch.long), GROUPS)
+    (gradient,) = torch.autograd.grad(flat.sum(), theta)
+    assert flat.tolist() == pytest.approx([0.0, 0.0], abs=1e-100)
+    assert bool(gradient.isfinite().all())
+
+
+def test_the_penalty_of_one_sample_is_its_own() -> None:
+    pair, one = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double()), torch.ones(1).double()
+    theta, penalty = theta_for(pair), torch.tensor(10.0)
+    with_penalty, without = (
+        critic.loss(theta, pair, 1.0, one, weight, pair.z_train) for weight in (penalty, 0 * penalty)
+    )
+    slope = critic.slope(theta, pair.z_train, pair.group_train, 1)
+    assert_close(with_penalty - without, 10 * (slope[0] - 1).square())
+
+
+def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
+    pair, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
+    memory = critic.start(1, 1, pair.z_train, seeded())
+    after = critic.update(pair, 1.0, ones, memory, torch.tensor(10.0), 0.01, seeded())
+    assert torch.equal(after["theta"], memory["theta"])
+    assert int(after["updates"]) == 1
