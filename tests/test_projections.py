@@ -375,3 +375,11 @@ def test_groups_far_apart_do_not_touch(far: float) -> None:
     x = box_mean_band(v, group=torch.tensor([0, 1, 1, 1, 2]), num_groups=3)
     assert x[[0, 4]].tolist() == [1.0, 1.0]
     assert_close(x[1:4], box_mean_band(v[1:4]))
+
+
+def test_groups_in_which_one_entry_alone_has_a_coefficient() -> None:
+    """Behind it in its group stand entries that nothing can move, and groups that nothing can move at all."""
+    v = torch.tensor([-5.0, -8.0, -1.0, 2.0, 3.0, -4.0], dtype=torch.float64)
+    a = torch.tensor([0.4, 0.5, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
+    x = weighted_simplex(v, a, group=torch.tensor([0, 1, 1, 1, -1, 2]), num_groups=3)
+    assert_close(x[[0, 1, 2, 3, 5]], torch.tensor([2.5, 2.0, 0.0, 2.0, 0.0], dtype=torch.float64))
