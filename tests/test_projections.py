@@ -377,9 +377,21 @@ def test_groups_far_apart_do_not_touch(far: float) -> None:
     assert_close(x[1:4], box_mean_band(v[1:4]))
 
 
-def test_groups_in_which_one_entry_alone_has_a_coefficient() -> None:
-    """Behind it in its group stand entries that nothing can move, and groups that nothing can move at all."""
-    v = torch.tensor([-5.0, -8.0, -1.0, 2.0, 3.0, -4.0], dtype=torch.float64)
-    a = torch.tensor([0.4, 0.5, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    x = weighted_simplex(v, a, group=torch.tensor([0, 1, 1, 1, -1, 2]), num_groups=3)
-    assert_close(x[[0, 1, 2, 3, 5]], torch.tensor([2.5, 2.0, 0.0, 2.0, 0.0], dtype=torch.float64))
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_in_which_one_entry_alone_has_a_coefficient(seed: int) -> None:
+    """It is one over its coefficient. Behind it in its group stand entries that nothing can move."""
+    group = torch.tensor([2, 0, -1, -1, -1, 2, -1, 1])
+    v, a = numbers(seed, 8), coefficients(seed, 8, "uneven") / 2
+    a[5] = 0
+    x = weighted_simplex(v, a, group=group, num_groups=3)
+    assert_close(x[[0, 1, 7]], 1 / a[[0, 1, 7]])
+    assert_close(x[5], v[5].clamp_min(0))
+
+
+def test_entries_far_below_zero_reach_the_total_too() -> None:
+    """However far: only the differences between them count."""
+    v = torch.tensor([-2214345.7352461866, -2214343.12620611, -2214344.5661288975, -2214344.4045902938]).double()
+    a = torch.tensor([0.3154225735640095, 0.7058609753312879, 0.9074587545072014, 0.4557259866441826]).double()
+    for seed in range(20):
+        x = weighted_simplex(v + numbers(seed, 4), a)
+        assert float(a @ x) == pytest.approx(1, abs=1e-9)
