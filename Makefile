@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup test check lint demo bench docs draw dist versions torture clean
+.PHONY: setup test check lint demo bench docs draw dist versions torture coverage clean
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
@@ -39,6 +39,7 @@ dist: setup
 	$(BIN)/python -m hatchling build
 
 torture: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
 	$(BIN)/python -m torture
 	$(BIN)/python -m adiw.reports.readme docs/reliability.md
 
@@ -51,6 +52,14 @@ docs: setup
 draw: setup
 	$(BIN)/python -m adiw.reports.readme README.md docs/*.md
 	$(BIN)/python docs/tools/figures.py
+
+# Lines and branches of src/ that the suite runs: fails below 95%, and keeps the figures in results/torture.
+coverage: setup
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
+	$(BIN)/python -m coverage erase
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest --numprocesses auto
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m torture.covered
 
 clean:
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache

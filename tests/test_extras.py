@@ -9,7 +9,7 @@ import pytest
 
 from tests.alone import EXTRAS, PROJECT, ROOT, install, run
 
-TOOLS = {"all", "dev", "docs"}  # collections, and what only this repository needs
+TOOLS = {"all", "dev", "docs", "torture"}  # collections, and what only this repository needs
 PROMISES = {
     "classic": """
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 from collections import Counter
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Generator, Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 from adiw.probe import Probe, map_tensors
 from adiw.transforms import Observed
+from tests.teammates import Teammate, together
 
 
 class Numbers(Dataset[Any]):
@@ -283,3 +285,159 @@ def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
     other.load_state_dict(stream.state_dict())
     for _ in range(4):  # two more steps that do not read, one that does
         assert stream.read(numbers).index.tolist() == other.read(numbers).index.tolist()
+
+
+def test_a_state_says_where_the_turns_stand() -> None:
+    first, second = probe(Numbers(10), 4, every=3), probe(Numbers(10), 4, every=3)
+    reads = []
+    for _ in range(2):
+        first.read(numbers)
+    second.load_state_dict(first.state_dict())
+    for _ in range(5):
+        second.read(lambda batch: (reads.append(int(second.turns)), numbers(batch))[1])
+    assert reads == [4, 7]  # the step after the third, and three later
+
+
+def test_turns_are_counted_only_where_they_matter() -> None:
+    always, sometimes = probe(Numbers(6), 3), probe(Numbers(6), 3, every=2)
+    for _ in range(3):
+        always.read(numbers)
+        sometimes.read(numbers)
+    assert int(always.turns) == 0
+    assert int(sometimes.turns) == 3
+    assert always.z is None  # nothing is remembered where all is fresh
+    assert sometimes.z is not None
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_every_is_a_count(every: int) -> None:
+    with pytest.raises(ValueError, match=f"val_every .*{every}"):
+        probe(Numbers(4), 2, every=every)
+
+
+def test_one_sample_in_every_step_is_allowed() -> None:
+    stream = probe(Numbers(4), 1, 1)
+    assert [len(stream.read(numbers).index) for _ in range(3)] == [1, 1, 1]
+
+
+def test_the_first_window_ends_the_order_so_that_the_first_read_goes_on_from_it() -> None:
+    stream = probe(Numbers(7), 4, 2)
+    assert torch.equal(stream.window_index, stream.order[-4:])
+    assert len(stream) == 7
+
+
+def test_who_needs_the_host() -> None:
+    assert probe(Numbers(4), 2).host_work is None
+    streamed = probe(Numbers(4), 2, cache_bytes=0).host_work
+    assert streamed == "the trusted samples are read by the host"
+
+
+def test_broken_vectors_count_once_whatever_is_broken_in_them() -> None:
+    def observe(batch: Any) -> Observed:
+        z = batch[0].expand(-1, 2).clone()
+        z[batch[0][:, 0] == 2, 1] = float("nan")
+        z[batch[0][:, 0] == 3] = float("inf")
+        return Observed(z, None)
+
+    stream = probe(Numbers(5), 5, 5)
+    stream.read(observe)
+    assert stream.nonfinite.tolist() == [0, 0, 1, 1, 0]
+    assert stream.nonfinite.dtype == torch.int32
+
+
+def test_without_groups_none_are_remembered() -> None:
+    stream = probe(Numbers(6), 4, 2)
+    window = stream.read(lambda batch: Observed(batch[0], None))
+    assert window.group is None
+    assert stream.group is None
+
+
+def test_moving_takes_everything_that_is_remembered_along() -> None:
+    stream = probe(Numbers(6), 4, 2)
+    stream.read(numbers)
+    stream.to("meta")
+    assert stream.z is not None
+    assert stream.group is not None
+    assert stream.cached is not None
+    places = {x.device.type for x in (stream.order, stream.z, stream.group, *stream.cached)}
+    assert places == {"meta"}
+
+
+def test_a_loaded_state_is_a_copy() -> None:
+    first, second = probe(Numbers(6), 4, 2), probe(Numbers(6), 4, 2)
+    first.read(numbers)
+    second.load_state_dict(first.state_dict())
+    assert second.z is not None
+    assert first.z is not None
+    before = second.z.clone()
+    first.z.fill_(7.0)
+    assert torch.equal(second.z.nan_to_num(-1), before.nan_to_num(-1))
+
+
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("groups", [True, False])
+def test_a_team_reads_what_one_reads(cache_bytes: int, size: int, groups: bool) -> None:
+    def observe(batch: Any) -> Observed:
+        return numbers(batch) if groups else Observed(batch[0], None)
+
+    def windows(team: Teammate | None) -> tuple[list[Any], list[int]]:
+        stream = probe(Numbers(11), 7, 5, cache_bytes=cache_bytes)
+        stream.team = stream.team if team is None else team
+        rows: list[int] = []
+        found = []
+        for _ in range(5):
+            window = stream.read(lambda batch: (rows.append(len(batch[0])), observe(batch))[1])
+            found.append([None if x is None else x.clone() for x in (window.index, window.z, window.group)])
+        return found, rows
+
+    alone, _ = windows(None)
+    for found, rows in together(size, windows):
+        assert rows == [-(-5 // size)] * 5  # each has its part only
+        for (index, z, group), (expected_index, expected_z, expected_group) in zip(found, alone, strict=True):
+            assert torch.equal(index, expected_index)
+            assert torch.equal(z.nan_to_num(-1), expected_z.nan_to_num(-1))
+            assert (group is None) == (expected_group is None)
+            assert group is None or torch.equal(group, expected_group)
+
+
+def test_up_to_a_gibibyte_is_kept_by_default() -> None:
+    assert inspect.signature(Probe).parameters["cache_bytes"].default == 2**30
+
+
+def test_the_host_counts_the_turns_and_does_not_ask_the_device() -> None:
+    """The meta device has no values: whoever asks for one gets an error."""
+    stream = probe(Numbers(6), 3, every=2)
+    assert stream.turns.dtype == torch.int64
+    stream.turns = torch.zeros((), dtype=torch.long, device="meta")
+    for _ in range(4):
+        stream.read(numbers)
+
+
+class _WhoReads(Numbers):
+    """The label is one when a worker reads the sample, and zero in this process."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(index)[0], int(get_worker_info() is not None)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_workers_read_when_there_are_some(workers: int) -> None:
+    _, (_, by_worker) = probe(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_batch()
+    assert by_worker.tolist() == [workers] * 4
+
+
+def test_a_list_of_one_sample_is_a_set() -> None:
+    assert probe([(torch.tensor([3.0]), 0)], 4).read(numbers).z.tolist() == [[3.0]]
+
+
+class _SometimesNan(Numbers):
+    """The second time that a sample is read it is no number."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        x, y = super().__getitem__(index)
+        return x if self.reads[index] != 2 else x * float("nan"), y
+
+
+def test_a_set_that_turns_into_nan_is_not_cached() -> None:
+    assert probe(_SometimesNan(4), 2).cached is None

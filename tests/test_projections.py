@@ -12,7 +12,15 @@ from torch.testing import assert_close
 
 from adiw import projections
 from adiw.groups import group_sum, spread
-from adiw.projections import box, box_mean_band, clamp_rescale, non_negative, simplex, weighted_simplex
+from adiw.projections import (
+    box,
+    box_mean_band,
+    clamp_rescale,
+    non_negative,
+    simplex,
+    smallest_mass,
+    weighted_simplex,
+)
 from tests.oracles.solvers import project_qp
 
 INF = float("inf")
@@ -310,3 +318,107 @@ def test_clamp_rescale_follows_the_direction_alone(groups: Tensor | None, size: 
     v, a = torch.tensor([1.0, 2.0, -1.0, 0.5]), torch.tensor([1e-20, 1e-25, 0.3, 1e-3])
     number = 1 if groups is None else 2
     assert_close(clamp_rescale(v * size, a, groups, number), clamp_rescale(v, a, groups, number))
+
+
+@pytest.fixture
+def sorting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a batch that is too large to compare all pairs."""
+    monkeypatch.setattr(projections, "SMALL", 0)
+
+
+def test_the_mean_is_at_least_one_unless_told_otherwise() -> None:
+    v = torch.tensor([1.2, 1.4])
+    assert torch.equal(box_mean_band(v, high=3.0), v)
+    assert_close(box_mean_band(v - 1, high=3.0), torch.tensor([0.9, 1.1]))
+
+
+@pytest.mark.usefixtures("sorting")
+def test_a_mask_is_a_group_where_there_is_one() -> None:
+    v, a = numbers(0, 8), coefficients(0, 8, "uneven")
+    used = torch.tensor([True, True, False, True, True, False, True, True])
+    group = used.long() - 1
+    assert_close(box_mean_band(v, 2.0, group=used)[used], box_mean_band(v, 2.0, group=group)[used])
+    assert_close(box_mean_band(v, 2.0, group=used)[used], box_mean_band(v[used], 2.0))
+    assert_close(weighted_simplex(v, a, group=used)[used], weighted_simplex(v[used], a[used]))
+    assert_close(clamp_rescale(v, a, group=used)[used], clamp_rescale(v[used], a[used]))
+
+
+def test_the_smallest_mass_counts_as_none() -> None:
+    least = smallest_mass(torch.float32)
+    a, v = torch.full((1,), least), torch.tensor([3.0])
+    assert torch.equal(weighted_simplex(v, a), v)
+    assert torch.equal(clamp_rescale(torch.ones(1), a), torch.ones(1))
+    assert_close(weighted_simplex(v, 2 * a), 1 / (2 * a))
+    assert_close(clamp_rescale(torch.ones(1), 2 * a), 1 / (2 * a))
+
+
+def test_a_small_coefficient_still_moves_its_entry() -> None:
+    """x = v - tau a: at a tau of -1e8 even a coefficient of 1e-16 is felt."""
+    x = weighted_simplex(torch.tensor([-1e8, 0.0], dtype=torch.float64), torch.tensor([1.0, 1e-16]).double())
+    assert float(x[1]) == pytest.approx(1e-8, rel=1e-6)
+
+
+@pytest.mark.parametrize("upper", [INF, 2.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_largest_numbers_there_are(dtype: torch.dtype, upper: float) -> None:
+    most = torch.finfo(dtype).max
+    x = box_mean_band(torch.tensor([most, -most, -most, most], dtype=dtype), upper)
+    assert_close(x, torch.tensor([2.0, 0.0, 0.0, 2.0], dtype=dtype))
+
+
+@pytest.mark.usefixtures("sorting")
+def test_points_inside_stay_as_they_are_also_where_they_are_sorted() -> None:
+    group = torch.arange(50) % 3
+    for seed in range(10):
+        inside = numbers(seed, 50).float().abs().clamp_max(3)
+        assert torch.equal(box_mean_band(inside, 3.0, 0.2, 2.8), inside)
+        assert torch.equal(box_mean_band(inside, 3.0, 0.2, 2.8, group, 3), inside)
+
+
+@pytest.mark.parametrize("num_groups", [1, 2])
+@pytest.mark.usefixtures("sorting")
+def test_a_bound_below_the_mean_leaves_all_at_the_bound(num_groups: int) -> None:
+    group = torch.tensor([0, -1, 0, num_groups - 1, -1, num_groups - 1])
+    x = box_mean_band(numbers(0, 6), 0.5, group=group, num_groups=num_groups)
+    assert x[group >= 0].tolist() == [0.5] * 4
+
+
+@pytest.mark.usefixtures("sorting")
+def test_the_last_group_may_be_empty() -> None:
+    v, group = numbers(0, 6), torch.tensor([0, 0, 1, 1, 1, 0])
+    assert_close(box_mean_band(v, 2.0, group=group, num_groups=4), box_mean_band(v, 2.0, group=group, num_groups=2))
+
+
+@pytest.mark.usefixtures("sorting")
+def test_a_mean_of_zero_in_every_group() -> None:
+    x = box_mean_band(numbers(0, 6), 2.0, 0.0, 0.0, torch.arange(6) % 2, 2)
+    assert x.abs().max() == 0
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e18])
+def test_groups_far_apart_do_not_touch(far: float) -> None:
+    """A group of one beside a group whose entries are elsewhere altogether."""
+    v = torch.tensor([-far, 0.3, 0.9, 0.1, far], dtype=torch.float64)
+    x = box_mean_band(v, group=torch.tensor([0, 1, 1, 1, 2]), num_groups=3)
+    assert x[[0, 4]].tolist() == [1.0, 1.0]
+    assert_close(x[1:4], box_mean_band(v[1:4]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_in_which_one_entry_alone_has_a_coefficient(seed: int) -> None:
+    """It is one over its coefficient. Behind it in its group stand entries that nothing can move."""
+    group = torch.tensor([2, 0, -1, -1, -1, 2, -1, 1])
+    v, a = numbers(seed, 8), coefficients(seed, 8, "uneven") / 2
+    a[5] = 0
+    x = weighted_simplex(v, a, group=group, num_groups=3)
+    assert_close(x[[0, 1, 7]], 1 / a[[0, 1, 7]])
+    assert_close(x[5], v[5].clamp_min(0))
+
+
+def test_entries_far_below_zero_reach_the_total_too() -> None:
+    """However far: only the differences between them count."""
+    v = torch.tensor([-2214345.7352461866, -2214343.12620611, -2214344.5661288975, -2214344.4045902938]).double()
+    a = torch.tensor([0.3154225735640095, 0.7058609753312879, 0.9074587545072014, 0.4557259866441826]).double()
+    for seed in range(20):
+        x = weighted_simplex(v + numbers(seed, 4), a)
+        assert float(a @ x) == pytest.approx(1, abs=1e-9)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from adiw import store
 from adiw.store import Store, check_index, mean_of_duplicates
+from tests.pretend import PretendCuda
 
 
 def test_a_sample_starts_from_the_fill_and_then_from_what_was_written() -> None:
@@ -76,6 +77,29 @@ def test_a_lone_value_is_kept_bit_for_bit_beside_large_duplicates() -> None:
     assert mean_of_duplicates(torch.tensor([0, 0, 1, 2]), values)[2:].tolist() == [0.1, 0.3]
 
 
+def test_and_so_it_is_where_many_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "SMALL", 0)
+    values = torch.tensor([1e30, 0.1, 1e30, 0.3], dtype=torch.float64)
+    assert mean_of_duplicates(torch.tensor([0, 1, 0, 2]), values).tolist() == [1e30, 0.1, 1e30, 0.3]
+
+
+def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "SMALL", 0)
+    index, values = torch.tensor([0, 0, 1, 1]), torch.tensor([3e7, 3e7, 0.5, 1.0])
+    mean = mean_of_duplicates(index, values)
+    assert mean.dtype == torch.float32
+    assert mean.tolist() == [3e7, 3e7, 0.75, 0.75]
+
+
+def test_a_promise_of_distinct_indices_saves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Store(3)
+    monkeypatch.delattr(store, "mean_of_duplicates")
+    kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
+    assert kept.values.tolist() == [4.0, 1.0, 5.0]
+    with pytest.raises(NameError):  # without the promise they are looked for
+        kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]))
+
+
 def test_everything_is_in_the_state_dict() -> None:
     store, copy = Store(3, fill=float("nan")), Store(3, fill=float("nan"))
     store.write(torch.tensor([1]), torch.tensor([0.5]))
@@ -95,6 +119,19 @@ def test_double_keeps_doubles() -> None:
 def test_an_index_out_of_range_is_named(bad: int) -> None:
     with pytest.raises(IndexError, match=rf"index {bad} is not in the training set: num_train is 10"):
         check_index(torch.tensor([3, bad, 2]), 3, 10)
+
+
+def test_the_first_and_the_last_sample_are_in_the_set() -> None:
+    index, bad = check_index(torch.tensor([0, 9]), 2, 10)
+    assert index.tolist() == [0, 9]
+    assert bad is None
+
+
+def test_on_a_gpu_bad_indices_go_to_the_spare_slot_and_are_counted() -> None:
+    index, bad = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
+    assert index.tolist() == [9, 10, 10, 0]
+    assert bad is not None
+    assert int(bad) == 2
 
 
 @pytest.mark.parametrize(

@@ -335,3 +335,117 @@ def test_one_wild_loss_does_not_end_the_critic() -> None:
     state = State(torch.ones(2), state.memory)
     weights, _ = estimate_weights(torch.tensor([0.1, 0.5]), z_val, divergence, state=state)
     assert bool(weights.isfinite().all())
+
+
+def test_the_network_is_the_papers() -> None:
+    """dim-64-64-groups: 64 hidden units twice, with biases."""
+    theta = critic.start(DIM, GROUPS, torch.zeros(1), seeded())["theta"]
+    assert len(theta) == (DIM + 1) * 64 + (64 + 1) * 64 + (64 + 1) * GROUPS
+
+
+def test_three_partners_are_drawn_in_proportion_too() -> None:
+    """Of two, other ways of drawing have the right odds as well. Four standard deviations of 2000 draws."""
+    weights, rounds = torch.tensor([4.0, 1.0, 1.0], dtype=torch.float64), 2000
+    counts, _ = many_draws(weights, torch.zeros(3, dtype=torch.long), torch.zeros(1, dtype=torch.long), rounds)
+    share = weights / weights.sum()
+    assert bool(((counts - rounds * share).abs() <= 4 * (rounds * share * (1 - share)).sqrt()).all()), counts
+
+
+def test_random_numbers_have_all_the_digits_of_z() -> None:
+    pair = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
+    part = critic.interpolate(pair, torch.ones(50, dtype=torch.float64), seeded())
+    assert bool((part.float().double() != part).any())
+
+
+def test_everything_is_made_where_z_is() -> None:
+    """The meta device stands for a GPU; it has no generator of its own."""
+    z = torch.zeros(4, 1, device="meta")
+    memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
+    assert {value.device.type for value in memory.values()} == {"meta"}
+    pair = Pair(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
+    assert critic.interpolate(pair, z[:, 0], None).device.type == "meta"  # type: ignore[arg-type]
+
+
+def by_hand(first: list[float], first_bias: list[float], second: list[float], second_bias: float = 0.0) -> Tensor:
+    """z -> relu(w1 z + b1) -> relu(w2 . + b2) -> the first unit: all other parameters are zero."""
+    layers = [torch.zeros(rows, columns, dtype=torch.float64) for rows, columns in ((2, 64), (65, 64), (65, 1))]
+    layers[0][0, : len(first)], layers[0][1, : len(first)] = torch.tensor(first), torch.tensor(first_bias)
+    layers[1][: len(second), 0], layers[1][64, 0], layers[2][0, 0] = torch.tensor(second), second_bias, 1.0
+    return torch.cat([layer.reshape(-1) for layer in layers])
+
+
+@pytest.mark.parametrize(
+    ("theta", "on"),
+    [(by_hand([1.0], [-1.0], [1.0], 1.0), 1 + 1e-6), (by_hand([1.0, 2.0], [0.0, -1.0], [1.0, -1.0]), 1 - 1e-6)],
+    ids=["of the first layer", "of the second layer"],
+)
+def test_at_a_kink_a_unit_is_still_off(theta: Tensor, on: float) -> None:
+    """As autograd has it for ReLU. Both networks have their kink at one, and a slope of one beside it."""
+    points, group = torch.tensor([[1.0], [on]], dtype=torch.float64), torch.zeros(2, dtype=torch.long)
+    assert critic.slope(theta, points, group, 1).tolist() == pytest.approx([0.0, 1.0], abs=1e-100)
+
+
+def test_a_flat_critic_has_a_slope_that_can_be_differentiated() -> None:
+    theta = torch.zeros_like(theta_for(a_pair())).requires_grad_()
+    flat = critic.slope(theta, torch.ones(2, DIM, dtype=torch.float64), torch.zeros(2, dtype=torch.long), GROUPS)
+    (gradient,) = torch.autograd.grad(flat.sum(), theta)
+    assert flat.tolist() == pytest.approx([0.0, 0.0], abs=1e-100)
+    assert bool(gradient.isfinite().all())
+
+
+def test_the_penalty_of_one_sample_is_its_own() -> None:
+    pair, one = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double()), torch.ones(1).double()
+    theta, penalty = theta_for(pair), torch.tensor(10.0)
+    with_penalty, without = (
+        critic.loss(theta, pair, 1.0, one, weight, pair.z_train) for weight in (penalty, 0 * penalty)
+    )
+    slope = critic.slope(theta, pair.z_train, pair.group_train, 1)
+    assert_close(with_penalty - without, 10 * (slope[0] - 1).square())
+
+
+def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
+    pair, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
+    memory = critic.start(1, 1, pair.z_train, seeded())
+    after = critic.update(pair, 1.0, ones, memory, torch.tensor(10.0), 0.01, seeded())
+    assert torch.equal(after["theta"], memory["theta"])
+    assert int(after["updates"]) == 1
+
+
+def test_the_problem_measures_z_in_units_of_the_scale() -> None:
+    pair, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
+    memory = {"theta": theta_for(pair), "batches": torch.tensor(1)}
+    wide = replace(pair, z_train=4 * pair.z_train, z_val=4 * pair.z_val, memory=memory)
+    found = Wasserstein("network", scale=4.0, pretrain=0).problem(wide)
+    expected = Wasserstein("network", pretrain=0).problem(replace(pair, memory=memory))
+    assert_close(found.objective(weights), expected.objective(weights))
+    assert_close(found.gradient(weights), expected.gradient(weights))
+
+
+def test_before_the_critic_is_ready_there_is_no_distance() -> None:
+    pair = a_pair()
+    memory = {"theta": theta_for(pair), "batches": torch.tensor(2)}
+    problem = Wasserstein("network", pretrain=2).problem(replace(pair, memory=memory))
+    assert problem.objective(torch.ones(9, dtype=torch.float64)).item() == 0
+
+
+def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
+    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
+    divergence = Wasserstein("network", pretrain=1, updates=1)
+    memory = divergence.start(DIM, GROUPS, pair.z_train, seeded())
+    learned = divergence.learn(pair, ones, memory, seeded(1))
+    expected = critic.update(pair, 1.0, ones, memory, torch.tensor(0.0), divergence.learning_rate, seeded(1))
+    assert torch.equal(learned["theta"], expected["theta"])
+
+
+@pytest.mark.parametrize("side", ["train", "val"])
+def test_the_critic_learns_beside_a_broken_loss(side: str) -> None:
+    """A single group of scalars puts those left out as far away as they can be: not where a network may see them."""
+    z, broken = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
+    pair = match(broken, z) if side == "train" else match(z, broken)
+    divergence = Wasserstein("network", pretrain=0)
+    memory = divergence.start(1, 1, z, seeded())
+    learned = divergence.learn(pair, torch.ones(3), memory, seeded())
+    assert not torch.equal(learned["theta"], memory["theta"])
+    problem = divergence.problem(replace(pair, memory=learned))
+    assert bool(problem.objective(torch.ones(3)).isfinite())
+    assert bool(problem.gradient(torch.ones(3)).isfinite().all())

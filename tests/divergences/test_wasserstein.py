@@ -45,12 +45,13 @@ def test_critic_slopes_are_at_most_one() -> None:
     assert float(gaps.max()) <= 1e-12
 
 
-def test_scale_is_the_unit_of_z() -> None:
+@pytest.mark.parametrize("scale", [2.0, 4.0])
+def test_scale_is_the_unit_of_z(scale: float) -> None:
     z, v = torch.tensor([[0.1], [2.0], [3.0]]), torch.tensor([[0.3], [0.5]])
     w = torch.tensor([0.5, 1.5, 1.0])
-    plain, scaled = Wasserstein("exact").problem(match(z, v)), Wasserstein("exact", scale=4.0).problem(match(z, v))
-    assert_close(scaled.objective(w), plain.objective(w) / 4)
-    assert_close(scaled.gradient(w), plain.gradient(w) / 4)
+    plain, scaled = Wasserstein("exact").problem(match(z, v)), Wasserstein("exact", scale=scale).problem(match(z, v))
+    assert_close(scaled.objective(w), plain.objective(w) / scale)
+    assert_close(scaled.gradient(w), plain.gradient(w) / scale)
 
 
 def test_left_out_samples_do_not_change_objective_and_gradient_of_a_warm_start() -> None:
@@ -62,3 +63,15 @@ def test_left_out_samples_do_not_change_objective_and_gradient_of_a_warm_start()
     crowded = Wasserstein("exact").problem(match(far, v, torch.tensor([0, 0, 0, -1])))
     assert_close(crowded.gradient(w)[:3], alone.gradient(w[:3]))
     assert_close(crowded.objective(w), alone.objective(w[:3]))
+
+
+def test_two_groups_are_two_distances_also_beside_samples_left_out() -> None:
+    """The groups lie apart, and the weights of a warm start do not have mean one."""
+    z, v = torch.tensor([[0.1], [0.7], [5.2], [5.9]]), torch.tensor([[0.3], [0.5], [5.1], [5.5]])
+    w, groups = torch.tensor([0.4, 0.7, 1.9, 1.2]), torch.tensor([0, 0, 1, 1])
+    parts = [Wasserstein("exact").problem(match(z[rows], v[rows])) for rows in (slice(0, 2), slice(2, 4))]
+    left_out = torch.cat([z, torch.tensor([[5.4]])]), torch.cat([groups, torch.tensor([-1])])
+    for (z_train, group), weights in (((z, groups), w), (left_out, torch.cat([w, torch.ones(1)]))):
+        both = Wasserstein("exact").problem(match(z_train, v, group, groups, num_groups=2))
+        assert_close(both.objective(weights), parts[0].objective(w[:2]) + parts[1].objective(w[2:]))
+        assert_close(both.gradient(weights)[:4], torch.cat([parts[0].gradient(w[:2]), parts[1].gradient(w[2:])]))

@@ -90,4 +90,10 @@ def check_torchrun(words: list[str]) -> None:
         check_adiw(words[own + 1 :])
 
 
-CHECKS = {"torchrun": check_torchrun, "adiw": check_adiw, "make": check_make, "pip": check_pip, "python": check_python}
+CHECKS = {
+    "torchrun": check_torchrun,
+    "adiw": check_adiw,
+    "make": check_make,
+    "pip": check_pip,
+    "python": check_python,
+}

@@ -1,0 +1,68 @@
+"""The settings that a divergence has when nobody names any."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator
+from torch.testing import assert_close
+
+from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from adiw.kernels import typical_distance
+from adiw.pair import Pair, match
+
+DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
+    (MMD(), {"width": 0.01, "step_size": 0.1, "upper": 50.0, "slack": None, "step": "plain"}),
+    (KL(), {"width": 0.5, "step_size": 0.5, "update": "rescale"}),
+    (Squared(), {"width": 0.01, "step_size": 0.01, "penalty": 1e-5}),
+    (
+        Wasserstein(),
+        {"critic": "auto", "scale": 1.0, "step_size": 0.1, "penalty": 10.0}
+        | {"pretrain": 50, "updates": 3, "learning_rate": 1e-4},
+    ),
+]
+
+
+@pytest.mark.parametrize(("divergence", "expected"), DEFAULTS, ids=lambda value: type(value).__name__)
+def test_defaults_are_the_documented_ones(divergence: Divergence, expected: dict[str, Any]) -> None:
+    assert asdict(divergence) == expected  # type: ignore[call-overload]
+
+
+def test_whose_samples_carry_the_parameters() -> None:
+    assert {kind.side for kind in (MMD, Wasserstein)} == {"train"}
+    assert {kind.side for kind in (KL, Squared)} == {"val"}
+
+
+def scattered() -> Pair:
+    generator = Generator().manual_seed(0)
+    z_train, z_val = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (9, 6))
+    return match(z_train, z_val)
+
+
+@pytest.mark.parametrize(
+    ("automatic", "fraction"), [(KL("auto"), 1 / 3), (MMD("auto"), 0.007), (Squared("auto"), 0.007)]
+)
+def test_an_automatic_width_is_its_fraction_of_the_typical_distance(automatic: Any, fraction: float) -> None:
+    pair = scattered()
+    named = replace(automatic, width=fraction * float(typical_distance(pair)))
+    found, expected = automatic.problem(pair), named.problem(pair)
+    assert_close(found.objective(found.initial()), expected.objective(expected.initial()))
+    assert_close(found.gradient(found.initial()), expected.gradient(expected.initial()))
+
+
+@pytest.mark.parametrize("critic", ["exact", "network"])
+def test_an_automatic_scale_is_the_typical_distance(critic: Any) -> None:
+    pair, ones = scattered(), torch.ones(9, dtype=torch.float64)
+    automatic = Wasserstein(critic, scale="auto", pretrain=0)
+    named = replace(automatic, scale=float(typical_distance(pair)))
+    found = []
+    for divergence in (automatic, named):
+        memory = divergence.start(1, 1, pair.z_train, Generator().manual_seed(1))
+        memory = divergence.learn(pair, ones, memory, Generator().manual_seed(2))
+        problem = divergence.problem(replace(pair, memory=memory))
+        found.append((problem.objective(ones), problem.gradient(ones)))
+    assert_close(*found)
+    assert float(found[0][1].abs().max()) > 0

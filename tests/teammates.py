@@ -1,0 +1,65 @@
+"""A team of threads in one process, for the tests: what its members do together, without processes or a backend."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+
+from adiw.team import Team
+
+Result = TypeVar("Result")
+
+
+class Meeting:
+    """Where members lay down what they have and see what the others have."""
+
+    def __init__(self, size: int) -> None:
+        self.table: list[Any] = [None] * size
+        self.barrier = threading.Barrier(size, timeout=60)
+
+    def exchange(self, rank: int, value: Any) -> list[Any]:
+        self.table[rank] = value
+        self.barrier.wait()
+        seen = list(self.table)
+        self.barrier.wait()
+        return seen
+
+
+class Teammate(Team):
+    """A member whose operations go through a meeting; all else is the real team."""
+
+    def __init__(self, rank: int, meeting: Meeting) -> None:
+        super().__init__()
+        self.number, self.meeting = rank, meeting
+
+    @property
+    def size(self) -> int:
+        return len(self.meeting.table)
+
+    @property
+    def rank(self) -> int:
+        return self.number
+
+    def _run(self, operation: Any, *arguments: Any, **options: Any) -> None:
+        target, own = arguments[0], arguments[-1] if len(arguments) > 1 else arguments[0]
+        sent = own if isinstance(own, torch.Tensor) else target
+        seen = self.meeting.exchange(self.rank, sent.clone())
+        if operation is dist.all_reduce:
+            target.copy_(torch.stack(seen).amax(0))
+        elif operation is dist.broadcast:
+            target.copy_(seen[0])
+        else:
+            target.copy_(torch.cat(seen))
+
+
+def together(size: int, work: Callable[[Teammate], Result]) -> list[Result]:
+    """What ``work`` gave to each member of a team."""
+    meeting = Meeting(size)
+    with ThreadPoolExecutor(size) as pool:
+        futures = [pool.submit(work, Teammate(rank, meeting)) for rank in range(size)]
+    return [future.result() for future in futures]

@@ -1,0 +1,233 @@
+"""The books of a method: what a step counts and keeps, alone and in a team, and what a summary says of it."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from adiw.health import Summary
+from adiw.ledger import Ledger
+from adiw.probe import Probe
+from adiw.transforms import Observed
+from tests.pretend import PretendCuda
+from tests.teammates import Teammate, together
+
+NAN, INF = float("nan"), float("inf")
+
+
+def on_gpu(index: list[int]) -> Tensor:
+    return torch.tensor(index).as_subclass(PretendCuda)
+
+
+def test_a_step_is_counted_and_broken_losses_by_sample() -> None:
+    ledger = Ledger(4, "Uniform()")
+    step = ledger.enter(torch.tensor([3, 0, 1]), torch.tensor([1.0, NAN, -INF]))
+    ledger.enter(torch.tensor([0]), torch.tensor([INF]))
+    assert int(ledger.seen_steps) == 2
+    assert int(ledger.seen_samples) == 4
+    assert ledger.nonfinite.tolist() == [2, 1, 0, 0, 0]
+    assert step.index.tolist() == step.everyone.tolist() == [3, 0, 1]
+    assert step.finite.tolist() == step.sound.tolist() == [True, False, False]
+    assert step.first is False  # nobody to share with
+
+
+def test_the_counters_are_integers_that_hold_a_long_run() -> None:
+    ledger = Ledger(2, "Uniform()")
+    for name in ("seen_steps", "seen_samples", "bad_indices"):
+        assert getattr(ledger, name).dtype == torch.int64
+    assert ledger.nonfinite.dtype == torch.int32  # one for each sample
+    assert ledger.nonfinite.tolist() == [0, 0, 0]
+
+
+def test_warming_up_lasts_the_given_steps_or_one_epoch() -> None:
+    ledger = Ledger(4, "Uniform()")
+    told = []
+    for _ in range(4):
+        ledger.enter(torch.tensor([0, 1]), torch.ones(2))
+        told.append((bool(ledger.warming_up(3)), bool(ledger.warming_up(None))))
+    assert told == [(True, True), (True, True), (True, False), (False, False)]
+
+
+def test_broken_samples_keep_their_weights_and_add_nothing() -> None:
+    ledger = Ledger(3, "Uniform()")
+    logits = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    losses = logits * torch.tensor([1.0, INF, 1.0])
+    step = ledger.enter(torch.tensor([0, 1, 2]), losses)
+    weights = torch.tensor([2.0, 5.0, 4.0], dtype=torch.float64)
+    ledger.keep(step, weights)
+    assert ledger.weights.tolist() == [2.0, 1.0, 4.0]
+    mean = ledger.weighted_mean(step, weights, losses, logits)
+    assert mean.dtype == torch.float32
+    assert mean.item() == pytest.approx((2 * 1 + 4 * 3) / 3)
+    mean.backward()
+    assert logits.grad is not None
+    assert logits.grad.tolist() == pytest.approx([2 / 3, 0.0, 4 / 3])
+
+
+@pytest.mark.parametrize("num_train", [0, -3])
+def test_a_training_set_has_samples(num_train: int) -> None:
+    with pytest.raises(ValueError, match=f"num_train .*{num_train}"):
+        Ledger(num_train, "Uniform()")
+
+
+def test_a_training_set_may_have_one_sample() -> None:
+    ledger = Ledger(1, "Uniform()")
+    ledger.enter(torch.tensor([0]), torch.ones(1))
+    assert ledger.weights.tolist() == [1.0]
+
+
+def test_losses_on_another_device_are_refused() -> None:
+    with pytest.raises(ValueError, match=r'outputs are on meta, but reweight is on cpu: call reweight\.to\("meta"\)'):
+        Ledger(3, "Uniform()").enter(torch.tensor([0]), torch.ones(1, device="meta"))
+
+
+def test_bad_indices_of_a_gpu_are_counted_kept_nowhere_and_raised_when_asked() -> None:
+    ledger = Ledger(3, "Uniform()")
+    for _ in range(2):
+        step = ledger.enter(on_gpu([2, 3, -1]), torch.ones(3))
+        ledger.keep(step, torch.full((3,), 7.0))
+    assert ledger.weights.tolist() == [1.0, 1.0, 7.0]
+    for asked in (ledger.summary, ledger.state_dict):
+        with pytest.raises(IndexError, match=r"4 indices since the start were not in the training set \(0 to 2\)"):
+            asked()
+
+
+def test_one_bad_index_is_enough() -> None:
+    ledger = Ledger(3, "Uniform()")
+    ledger.enter(on_gpu([3]), torch.ones(1))
+    with pytest.raises(IndexError, match="1 indices"):
+        ledger.summary()
+
+
+def test_whole_is_what_was_observed_when_alone() -> None:
+    ledger, z, group = Ledger(3, "Uniform()"), torch.rand(2, 1), torch.tensor([1, 0])
+    assert ledger.whole(Observed(z, group)).z is z
+    assert ledger.whole(Observed(z, group)).group is group
+    assert ledger.whole(Observed(z, None)).group is None
+
+
+def test_a_summary_counts_what_was_broken_and_names_the_samples() -> None:
+    ledger = Ledger(4, "Uniform()")
+    probe = Probe(TensorDataset(torch.zeros(3, 1)), 3, None, torch.Generator())
+    probe.nonfinite[1] = 2
+    for _ in range(2):
+        ledger.enter(torch.tensor([3, 0]), torch.tensor([NAN, 1.0]))
+    with pytest.warns(UserWarning, match="were not finite") as caught:
+        summary = ledger.summary(probe)
+    assert [str(warning.message) for warning in caught] == [
+        "2 training losses so far were not finite and were left out; training samples: 3",
+        "2 validation losses so far were not finite and were left out; validation samples: 1",
+    ]
+    assert (summary.steps, summary.nonfinite_train, summary.nonfinite_val) == (2, 2, 2)
+
+
+def test_the_warning_points_at_whoever_asked_the_method() -> None:
+    ledger = Ledger(2, "Uniform()")
+    ledger.enter(torch.tensor([1]), torch.tensor([NAN]))
+
+    def summary_of_a_method() -> Summary:
+        return ledger.summary()
+
+    with pytest.warns(UserWarning, match="training samples: 1") as caught:
+        summary_of_a_method()
+    assert caught[0].filename == __file__
+    assert linecache.getline(__file__, caught[0].lineno).strip() == "summary_of_a_method()"
+
+
+def test_a_sound_run_is_summarised_without_a_warning() -> None:
+    ledger = Ledger(4, "Uniform()")
+    ledger.keep(ledger.enter(torch.tensor([0, 1]), torch.ones(2)), torch.tensor([0.0, 3.0]))
+    last: Any = SimpleNamespace(problem=SimpleNamespace(objective=lambda params: params.sum()), end=torch.ones(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plain, full = ledger.summary(), ledger.summary(bound=3.0, last=last)
+    assert (plain.steps, plain.mean, plain.max, plain.share_zero) == (1, 1.25, 3.0, 0.25)
+    assert (plain.nonfinite_train, plain.nonfinite_val) == (0, 0)
+    assert math.isnan(plain.share_at_bound)
+    assert math.isnan(plain.objective)
+    assert (full.share_at_bound, full.objective) == (0.25, 2.0)
+
+
+def test_a_state_goes_on_under_the_same_settings_only() -> None:
+    first, second = Ledger(3, "ADIW(kl)"), Ledger(3, "ADIW(kl)")
+    first.keep(first.enter(torch.tensor([1]), torch.ones(1)), torch.tensor([0.5]))
+    second.load_state_dict(first.state_dict())
+    assert second.weights.tolist() == [1.0, 0.5, 1.0]
+    assert int(second.seen_steps) == 1
+    assert "books.used.slots" in first.state_dict(prefix="books.")
+    with pytest.raises(ValueError, match=r"this state was made with ADIW\(kl\), but this is ADIW\(mmd\)"):
+        Ledger(3, "ADIW(mmd)").load_state_dict(first.state_dict())
+
+
+def _two_steps(ledger: Ledger, rank: int, size: int) -> dict[str, Any]:
+    """Two batches of a global stream, of which this member has every ``size``-th sample: uneven parts."""
+    means, firsts, padded, sound = [], [], [], []
+    for batch in (torch.tensor([4, 2, 0, 1, 3]), torch.tensor([1, 0, 4])):
+        index = batch[rank::size]
+        losses = torch.where((index == 2) | (index == 4), NAN, index.double())
+        step = ledger.enter(index, losses)
+        weights = (index + 1).double() / 2
+        ledger.keep(step, weights)
+        means.append(ledger.weighted_mean(step, weights, losses, None))
+        firsts.append(step.first)
+        padded.append(ledger.whole(Observed(losses[:, None], index)))
+        sound.append(step.sound.tolist())
+    return {"ledger": ledger, "means": means, "firsts": firsts, "whole": padded, "sound": sound}
+
+
+def test_a_team_keeps_the_books_of_one() -> None:
+    alone = _two_steps(Ledger(5, "Uniform()").double(), 0, 1)
+
+    def member(team: Teammate) -> dict[str, Any]:
+        ledger = Ledger(5, "Uniform()").double()
+        ledger.team = team
+        ledger.used.slots.fill_(1.0 + 6 * team.rank)  # the first member's books are everybody's
+        return _two_steps(ledger, team.rank, team.size)
+
+    members = together(2, member)
+    for found in members:
+        assert found["firsts"] == [True, False]
+        for name, expected in alone["ledger"].state_dict().items():
+            if isinstance(expected, Tensor):
+                assert torch.equal(found["ledger"].state_dict()[name], expected), name
+    for step, expected in enumerate(alone["means"]):
+        mean = sum(found["means"][step] for found in members) / 2
+        assert mean.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_a_team_sees_everybody_and_pads_what_is_missing() -> None:
+    def member(team: Teammate) -> dict[str, Any]:
+        ledger = Ledger(5, "Uniform()").double()
+        ledger.team = team
+        return _two_steps(ledger, team.rank, team.size)
+
+    found = together(2, member)[0]
+    first, second = found["whole"]
+    assert first.z[:, 0].nan_to_num(-9).tolist() == [-9, 0, 3, -9, 1, -9]  # 4 and 2 have no loss, the last pads
+    assert found["sound"][0] == [False, True, True, False, True, False]
+    assert first.group.tolist() == [4, 0, 3, 2, 1, -1]
+    assert second.group.tolist() == [1, 4, -1, 0, -1, -1]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_team_with_hardly_a_sample(count: int) -> None:
+    """The mean over the members is the loss of the only sample there is, or zero."""
+
+    def member(team: Teammate) -> float:
+        ledger = Ledger(2, "Uniform()")
+        ledger.team = team
+        index = torch.zeros(count if team.rank == 0 else 0, dtype=torch.long)
+        losses = torch.full((len(index),), 3.0)
+        step = ledger.enter(index, losses)
+        assert ledger.whole(Observed(losses[:, None], None)).group is None
+        return ledger.weighted_mean(step, torch.ones(len(index)), losses, None).item()
+
+    assert sum(together(2, member)) / 2 == 3.0 * count

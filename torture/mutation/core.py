@@ -1,0 +1,28 @@
+"""The modules whose tests are tested, each with the tests that watch over it: the quick and close ones first."""
+
+from __future__ import annotations
+
+SUITE = [f"tests/divergences/test_{name}.py" for name in ("settings", "defaults", "edges", "reference")]
+EVERY = "tests/divergences/test_every_divergence.py"
+
+CORE: dict[str, list[str]] = {
+    "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
+    "adiw/divergences/protocol.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
+    "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
+    "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
+    "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
+    "adiw/divergences/wasserstein.py": [
+        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
+        *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
+    ],
+    "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
+    "adiw/projections.py": ["tests/test_projections.py"],
+    "adiw/store.py": ["tests/test_store.py"],
+    "adiw/ledger.py": ["tests/test_ledger.py"],
+    "adiw/probe.py": ["tests/test_probe.py"],
+}
+
+
+def tests_of(module: str) -> list[str]:
+    """The tests of a module, its own doctests among them."""
+    return [f"src/{module}", *CORE[module]]
