@@ -387,7 +387,7 @@ def test_losses_of_the_wrong_kind() -> None:
         ({"warmup_steps": -1}, ValueError, "warmup_steps must be at least 0, got -1"),
         ({"transform": "features"}, ValueError, r'transform must be "loss" or adiw.Features'),
         ({"cap": 0.5}, ValueError, "cap must be"),
-        ({"val_batch": 0}, ValueError, "val_batch and val_refresh must be at least 1"),
+        ({"val_batch": 0}, ValueError, "val_batch must be at least 1"),
         ({"val_every": 0}, ValueError, "val_every must be at least 1"),
     ],
 )

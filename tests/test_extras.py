@@ -122,4 +122,4 @@ def test_the_core_alone_trains(tmp_path: Path) -> None:
     loop = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     done = run(folder, "import warnings; warnings.simplefilter('error')\n" + loop)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "ess" in done.stdout
+    assert "effective sample size" in done.stdout

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from tests.alone import EXTRAS, PROJECT, ROOT
 
-TOOLS = {"all", "dev", "docs"}  # collections, and what only this repository needs
+TOOLS = {"all", "dev", "docs", "torture"}  # collections, and what only this repository needs
 DECLARED = [
     Requirement(text)
     for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.keys() - TOOLS for text in EXTRAS[extra])]

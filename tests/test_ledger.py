@@ -175,7 +175,7 @@ def _two_steps(ledger: Ledger, rank: int, size: int) -> dict[str, Any]:
         losses = torch.where((index == 2) | (index == 4), NAN, index.double())
         step = ledger.enter(index, losses)
         weights = (index + 1).double() / 2
-        ledger.keep(step, weights)
+        ledger.keep(step, (step.everyone + 1).double() / 2)
         means.append(ledger.weighted_mean(step, weights, losses, None))
         firsts.append(step.first)
         padded.append(ledger.whole(Observed(losses[:, None], index)))

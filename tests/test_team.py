@@ -162,7 +162,7 @@ def repeats(rank: int, size: int) -> dict[str, Any]:
 
 def fixed_batches(rank: int, size: int, given: list[int]) -> dict[str, Any]:
     batches = [torch.tensor(given)] * 6
-    return train(rank, size, {**VARIANTS["mmd"](), "warmup_steps": 0}, range(6), batches=batches)
+    return train(rank, size, {**VARIANTS["mmd"](), "warmup_steps": 0, "repeats": True}, range(6), batches=batches)
 
 
 def test_samples_that_pad_count_as_often_as_they_come_and_keep_the_mean_weight(two: list[dict[str, Any]]) -> None:

@@ -72,6 +72,7 @@ def training_step(divergence: Divergence, features: bool) -> Callable[[], None]:
     transform: Any = Features(model[1], num_classes=4) if features else "loss"
     criterion, val_set = nn.CrossEntropyLoss(reduction="none"), TensorDataset(x[:32], y[:32])
     settings: dict[str, Any] = {"transform": transform, "warmup_steps": 3, "val_batch": 16, "cap": 20.0}
+    settings["repeats"] = True  # batches are drawn with replacement
     reweight = ADIW(model, criterion, val_set, 256, divergence, **settings, generator=generator)
 
     def step() -> None:

@@ -23,6 +23,7 @@ from torture.mutation.trial import ROOT, Trial, Verdict, run_all
 
 RECORD = ROOT / "results" / "torture" / "mutants.json"
 REASONS = Path(__file__).with_name("survivors.toml")
+ABOUT = "small changes to the core, one at a time: a test notices, or there is a reason why none can"
 GOAL = 90.0  # percent
 Survivor = dict[str, str]
 
@@ -91,9 +92,12 @@ def _lived(verdict: Verdict) -> bool:
 def _write(record: dict[str, Any]) -> None:
     modules = record["modules"].values()
     total, killed = (sum(module[name] for module in modules) for name in ("mutants", "killed"))
-    head = {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
+    score = _percent(killed, total)
+    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": _commit()}
+    head |= {"counts": {"mutants": total, "killed": killed, "survived": total - killed, "% killed": score}}
+    head |= {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
     head |= {"torch": version("torch"), "goal": GOAL, "mutants": total, "killed": killed}
-    head |= {"survived": total - killed, "score": _percent(killed, total)}
+    head |= {"survived": total - killed, "score": score}
     record |= {**head, "modules": {name: record["modules"][name] for name in CORE if name in record["modules"]}}
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     RECORD.write_text(json.dumps({**head, "modules": record["modules"]}, indent=1, ensure_ascii=False) + "\n")

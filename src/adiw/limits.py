@@ -58,10 +58,8 @@ def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = No
     tensor([0.5000, 1.5000])
     """
     counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
-    largest = torch.where(counted, weights, 0).max()
-    weights = weights / torch.where(
-        largest > 0, largest, 1
-    )  # only ratios count: the smallest numbers have no inverse
+    largest, positive = torch.where(counted, weights, 0).max(), weights > 0
+    weights = weights / torch.where(largest > 0, largest, 1)  # only ratios count: the smallest have no inverse
     n, kept = counted.sum().to(weights.dtype), torch.where(counted, weights, 0)
     if cap == float("inf"):
         total = kept.sum()
@@ -73,7 +71,7 @@ def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = No
     fits = (others > 0) & (scale >= 0) & (scale * ordered <= cap * (1 + torch.finfo(weights.dtype).eps))
     chosen = scale.index_select(0, fits.to(torch.uint8).argmax().view(1))
     scaled = (chosen * weights).clamp_max(cap)
-    return torch.where(fits.any(), scaled, torch.where(weights > 0, torch.full_like(weights, cap), 0))
+    return torch.where(fits.any(), scaled, torch.where(positive, torch.full_like(weights, cap), 0))
 
 
 def raise_ess(weights: Tensor, share: float, counted: Tensor | None = None) -> Tensor:

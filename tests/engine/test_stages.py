@@ -25,10 +25,12 @@ from adiw.engine.stages import STAGES, StagedStep, anew, outside
 CPU, CLASSES, STEPS = torch.device("cpu"), 3, 9
 CRITERION = nn.CrossEntropyLoss(reduction="none")
 METHODS: dict[str, Callable[[nn.Module, Any, int], ADIW | DIW]] = {
-    "mmd": lambda *basics: ADIW(*weighted(basics), MMD(width=0.3), exact=True, warmup_steps=2),
-    "kl": lambda *basics: ADIW(*weighted(basics), KL(), exact=True, warmup_steps=2),
-    "wasserstein": lambda *basics: ADIW(*weighted(basics), Wasserstein(), exact=True, warmup_steps=2),
-    "features": lambda *basics: ADIW(*weighted(basics), KL(), exact=True, warmup_steps=2, transform=features()),
+    "mmd": lambda *basics: ADIW(*weighted(basics), MMD(width=0.3), exact=True, val_every=1, warmup_steps=2),
+    "kl": lambda *basics: ADIW(*weighted(basics), KL(), exact=True, val_every=1, warmup_steps=2),
+    "wasserstein": lambda *basics: ADIW(*weighted(basics), Wasserstein(), exact=True, val_every=1, warmup_steps=2),
+    "features": lambda *basics: ADIW(
+        *weighted(basics), KL(), exact=True, val_every=1, warmup_steps=2, transform=features()
+    ),
     "diw": lambda *basics: DIW(*weighted(basics), warmup_steps=2),
 }
 
