@@ -34,7 +34,9 @@ def test_links_that_escape_are_refused(tmp_path, link):
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"no archive", tar_bytes({"set/x": bytes(9999)})[:-30], tar_bytes({"a": b""})]
+    "payload",
+    [b"", b"no archive", tar_bytes({"set/x": bytes(9999)})[:-30], tar_bytes({"a": b""})],
+    ids=["empty", "text", "cut", "other"],
 )
 def test_damaged_or_foreign_archives(tmp_path, payload):
     archive = tmp_path / "a.tar.gz"
