@@ -198,7 +198,7 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
         ('label = "KL"', "", "label: expected a text, came None"),
         ("width = 0.5", "with = 0.5", "unknown setting 'with': did you mean 'width'?"),
         ("width = 0.5", "seed = 3", "seed is no setting of a recipe: trial k has the seed k"),
-        ("width = 0.5", 'epochs = "many"', "a setting of KL has the wrong type"),
+        ("width = 0.5", 'epochs = "many"', "epochs must be at least 1, got many"),
         ('"pair:0.1"', "3", "a setting of Uniform has the wrong type"),
         ('"adiw-kl"', '"adiw-k"', "unknown method 'adiw-k': expected one of adiw-k"),
         ('"pair:0.1"', '"pear:0.1"', "shift 'pear': expected one of pair, "),

@@ -14,6 +14,7 @@ from adiw.engine import checkpoint
 from adiw.experiments.methods import METHODS
 from adiw.experiments.record import Folder
 from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.unwritten import Unwritten
 from adiw.team import Team
@@ -81,7 +82,7 @@ def test_two_processes_make_the_run_of_one(both: tuple[Path, Path]) -> None:
     far = together.name == "diw"
     weights = [np.load(folder / "weights.npy") for folder in both]
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.5 if far else 1e-3, atol=0.5 if far else 1e-3)
-    rows = [[json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] for folder in both]
+    rows = [read_lines(folder / "metrics.jsonl") for folder in both]
     for one, other in zip(*rows, strict=True):
         assert other == pytest.approx(one, rel=0.05 if far else 1e-3, abs=0.5 if far else 1e-3)
     result = json.loads((together / "result.json").read_text())

@@ -18,6 +18,7 @@ class Fixed(nn.Module):
     Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward``, ``val_batch`` and ``generator`` are not used.
         weights: (num_train,), finite and not negative.
 
+    >>> import torch
     >>> model = nn.Linear(2, 3)
     >>> clean = torch.tensor([1.0, 0.0, 1.0])
     >>> reweight = Fixed(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=3, weights=1.5 * clean)
