@@ -50,7 +50,8 @@ class Teammate(Team):
         sent = own if isinstance(own, torch.Tensor) else target
         seen = self.meeting.exchange(self.rank, sent.clone())
         if operation is dist.all_reduce:
-            target.copy_(torch.stack(seen).amax(0))
+            most = options.get("op") == dist.ReduceOp.MAX
+            target.copy_(torch.stack(seen).amax(0) if most else torch.stack(seen).sum(0))
         elif operation is dist.broadcast:
             target.copy_(seen[0])
         else:

@@ -231,3 +231,33 @@ def test_a_team_with_hardly_a_sample(count: int) -> None:
         return ledger.weighted_mean(step, torch.ones(len(index)), losses, None).item()
 
     assert sum(together(2, member)) / 2 == 3.0 * count
+
+
+def test_a_sample_twice_in_a_batch_is_refused_where_it_was_not_allowed() -> None:
+    index, losses = torch.tensor([1, 0, 1]), torch.ones(3)
+    assert Ledger(3, "Uniform()").enter(index, losses).index.tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="sample 1 is twice in a batch"):
+        Ledger(3, "Uniform()", repeats=False).enter(index, losses)
+    Ledger(3, "Uniform()", repeats=False).enter(torch.tensor([1, 0, 2]), losses)
+
+
+def test_the_warning_comes_again_when_the_count_has_doubled() -> None:
+    ledger, told = Ledger(2, "Uniform()"), []
+    for _ in range(5):
+        ledger.enter(torch.tensor([1]), torch.tensor([NAN]))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ledger.summary()
+        told.append(len(caught))
+    assert told == [1, 1, 0, 1, 0]
+
+
+def test_a_state_knows_its_training_set() -> None:
+    state = Ledger(3, "Uniform()").get_extra_state()
+    assert state == {"settings": "Uniform()", "num_train": 3}
+    with pytest.raises(ValueError, match=r"\b3\b.*\b4\b"):
+        Ledger(4, "Uniform()").set_extra_state(state)
+    Ledger(4, "Uniform()").set_extra_state({"settings": "Uniform()"})  # of an earlier version
+    for other in ({"num_train": 4}, "settings"):
+        with pytest.raises(ValueError, match="not the state of a weighting method"):
+            Ledger(4, "Uniform()").set_extra_state(other)  # type: ignore[arg-type]

@@ -441,3 +441,40 @@ class _SometimesNan(Numbers):
 
 def test_a_set_that_turns_into_nan_is_not_cached() -> None:
     assert probe(_SometimesNan(4), 2).cached is None
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_means_over_the_parts_become_the_mean_over_all(size: int) -> None:
+    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0])
+
+    def member(team: Teammate) -> tuple[list[float], float]:
+        made = probe(TensorDataset(torch.arange(5.0)[:, None]), 5)
+        made.team = team
+        real, part = made.real(), -(-5 // size)
+        assert isinstance(real, Tensor)
+        own = torch.cat([values, torch.full((3,), 99.0)])[team.rank * part : (team.rank + 1) * part]
+        mean = (own * real).mean()
+        made.add_means([mean])
+        return real.tolist(), float(mean)
+
+    found = together(size, member)
+    assert [one for real, _ in found for one in real] == [1.0] * 5 + [0.0]
+    assert [mean for _, mean in found] == pytest.approx([float(values.mean())] * size)
+
+
+def test_alone_all_samples_are_real() -> None:
+    made, mean = probe(TensorDataset(torch.arange(5.0)[:, None]), 5), torch.tensor(3.0)
+    made.add_means([mean])
+    assert (made.real(), float(mean)) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("setting", ["cache_bytes", "val_workers"])
+def test_counts_are_refused_by_their_names(setting: str) -> None:
+    with pytest.raises(ValueError, match=f"^{setting} must be at least 0"):
+        probe(TensorDataset(torch.zeros(2, 1)), 2, **{setting.removeprefix("val_"): -1})
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    for other in ({"z": "text"}, ["z"]):
+        with pytest.raises(ValueError, match="not the state of a stream"):
+            probe(TensorDataset(torch.zeros(2, 1)), 2).set_extra_state(other)  # type: ignore[arg-type]

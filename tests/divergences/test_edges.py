@@ -62,6 +62,22 @@ def test_the_smallest_mass_counts_as_none_for_weights_but_can_be_rescaled(factor
     assert uniform == (factor == 1)
 
 
+def test_the_smallest_mass_adds_nothing_to_the_gradient_of_the_rescaled_objective() -> None:
+    mass = torch.ones(1, dtype=torch.float64)
+    params = smallest_mass(torch.float64) * mass
+    plain, optimum = (one_centre(mass, update).gradient(params) for update in ("rescale", "optimum"))
+    assert torch.equal(plain, optimum)
+
+
+def test_the_nearest_feasible_point_of_two_groups_has_mass_one_in_each() -> None:
+    pair = two_groups()
+    problem = KL(width=0.7, update="euclidean").problem(pair)
+    params = problem.project(torch.linspace(0.1, 2.0, 6, dtype=torch.float64))
+    for group in range(2):
+        own = pair.group_val == group
+        assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-12)
+
+
 def test_kl_weights_far_from_every_centre_are_one() -> None:
     problem = one_centre(torch.zeros(1))
     assert problem.weights(torch.ones(1)).tolist() == [1.0]
