@@ -246,3 +246,13 @@ def test_a_local_step_goes_to_the_density_ratio_where_a_plain_one_overshoots() -
     assert_close(results["local"][:100], torch.full((100,), 1.8), rtol=0.02, atol=0.0)
     assert float(results["local"][101]) < 0.05  # nobody of the validation samples is near
     assert float((results["plain"][:100] - 1.8).abs().min()) > 0.5
+
+
+@pytest.mark.parametrize("divergence", sorted(DIVERGENCES))
+def test_a_state_that_is_no_number_starts_afresh(divergence: str) -> None:
+    z_train, z_val = torch.tensor([0.1, 0.2, 3.0]), torch.tensor([0.1, 0.2, 0.4])
+    given = torch.tensor([0.5, float("inf"), 0.7])
+    afresh = torch.tensor([0.5, float("nan"), 0.7])
+    weights, expected = (estimate_weights(z_train, z_val, divergence, state=State(x))[0] for x in (given, afresh))
+    assert weights.isfinite().all()
+    torch.testing.assert_close(weights, expected)

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from adiw.arguments import check_count
 from adiw.divergences import Divergence, Problem, learns, resolve
-from adiw.pair import Pair, match
+from adiw.pair import Pair, is_finite, match
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,15 @@ def run_round(
     steps: int,
     generator: Generator,
 ) -> Round:
-    """T steps of params <- project(params - eta gradient) from ``params``; nan entries start afresh."""
+    """T steps of params <- project(params - eta gradient) from ``params``; what is no number there starts afresh."""
     with torch.no_grad():
+        known = is_finite(params)
         if learns(divergence):
             memory = memory or divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
-            memory = divergence.learn(pair, torch.where(params.isnan(), 1, params), memory, generator)
+            memory = divergence.learn(pair, torch.where(known, params, 1), memory, generator)
             pair = replace(pair, memory=memory)
         problem = divergence.problem(pair)
-        start = torch.where(params.isnan(), problem.initial(), params)
+        start = torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)
         used = pair.used_train if divergence.side == "train" else pair.used_val
         return Round(problem, start, torch.where(used, end, start), memory)
