@@ -90,6 +90,8 @@ def train(
     method = given.pop("method", ADIW)
     if method in (ADIW, DIW):
         given = {"warmup_steps": 2, **given}
+    if method is ADIW:
+        given = {"val_every": 1, **given}  # the trusted samples are gathered in each step
     if method is MWNet:
         given["optimizer"] = optimizer
     reweight = method(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()

@@ -54,7 +54,13 @@ def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, **settings: Any) -> 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
     val_set = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)
-    settings = {"warmup_steps": 1, "val_batch": 6, "generator": Generator().manual_seed(0), **settings}
+    settings = {
+        "warmup_steps": 1,
+        "val_batch": 6,
+        "val_every": 1,
+        "generator": Generator().manual_seed(0),
+        **settings,
+    }
     reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 20, divergence, repeats=True, **settings)
     x, y, index = torch.randn(3, 8, 3), torch.arange(24).view(3, 8) % 4, torch.randint(-1, 21, (3, 8))
     with NoWaiting():

@@ -207,7 +207,11 @@ def test_a_sampler_that_repeats_samples(tmp_path: Path) -> None:
 
 def test_a_part_of_a_numbered_set_repeats_nothing(tmp_path: Path) -> None:
     part = torch.utils.data.Subset(Indexed(TRAIN), [5, 7, 9, 11])
-    fit(tmp_path, loader(part, shuffle=False), log_every_n_steps=1)
+    callback = reweighting()
+    fit(tmp_path, loader(part, shuffle=False), callback=callback, epochs=30, log_every_n_steps=1)
+    moved = set((callback.weights != 1).nonzero()[:, 0].tolist())
+    assert moved
+    assert moved <= {5, 7, 9, 11}
 
 
 class Growing(Module):
