@@ -91,7 +91,8 @@ class Case:
         self.job = Job(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
         self.feed = self.job.loop.feed
         self.watch = Stopwatch(self.device)
-        self.cycle: int = getattr(self.job.reweight, "cycle", 1)  # steps after which their work repeats
+        probe = getattr(self.job.reweight, "probe", None)
+        self.cycle: int = 1 if probe is None else probe.every  # steps after which their work repeats
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:
@@ -130,8 +131,7 @@ class Case:
         if self.left == 0:
             self.feed.begin(self.epoch)
             self.epoch, self.left = self.epoch + 1, len(self.feed)
-        self.feed.fetch()
-        self.job.loop.step()
+        self.job.loop.advance()
         self.left -= 1
 
     @property

@@ -298,15 +298,29 @@ def test_a_state_says_where_the_turns_stand() -> None:
     assert reads == [4, 7]  # the step after the third, and three later
 
 
-def test_turns_are_counted_only_where_they_matter() -> None:
-    always, sometimes = probe(Numbers(6), 3), probe(Numbers(6), 3, every=2)
-    for _ in range(3):
-        always.read(numbers)
-        sometimes.read(numbers)
-    assert int(always.turns) == 0
-    assert int(sometimes.turns) == 3
-    assert always.z is None  # nothing is remembered where all is fresh
-    assert sometimes.z is not None
+def test_who_looks_ahead_of_a_step_spares_it_the_look() -> None:
+    ahead, within = probe(Numbers(10), 4, 2, every=2), probe(Numbers(10), 4, 2, every=2)
+    for _ in range(5):
+        if ahead.turn():
+            ahead.look(numbers)
+        window, expected = ahead.read(refuse), within.read(numbers)
+        assert torch.equal(window.index, expected.index)
+        torch.testing.assert_close(window.z, expected.z, rtol=0, atol=0, equal_nan=True)
+    assert ahead.turns == within.turns == 5
+
+
+def refuse(batch: Any) -> Observed:
+    raise AssertionError("this step was not to look")
+
+
+def test_a_state_between_looking_ahead_and_the_step_is_one_before_the_step() -> None:
+    first, second = probe(Numbers(10), 4), probe(Numbers(10), 4)
+    assert first.turn()
+    second.load_state_dict(first.state_dict())
+    assert second.turns == 1
+    reads: list[int] = []
+    second.read(lambda batch: (reads.append(1), numbers(batch))[1])
+    assert reads == [1]
 
 
 @pytest.mark.parametrize("every", [0, -1])
@@ -403,15 +417,6 @@ def test_a_team_reads_what_one_reads(cache_bytes: int, size: int, groups: bool) 
 
 def test_up_to_a_gibibyte_is_kept_by_default() -> None:
     assert inspect.signature(Probe).parameters["cache_bytes"].default == 2**30
-
-
-def test_the_host_counts_the_turns_and_does_not_ask_the_device() -> None:
-    """The meta device has no values: whoever asks for one gets an error."""
-    stream = probe(Numbers(6), 3, every=2)
-    assert stream.turns.dtype == torch.int64
-    stream.turns = torch.zeros((), dtype=torch.long, device="meta")
-    for _ in range(4):
-        stream.read(numbers)
 
 
 class _WhoReads(Numbers):

@@ -130,10 +130,15 @@ class ADIW(nn.Module):
         """The weights as estimated."""
         return self.ledger.used if self.estimates is None else self.estimates
 
-    @property
-    def cycle(self) -> int:
-        """After how many steps the work of a step repeats: validation samples are not read in all of them."""
-        return self.probe.every
+    def look(self) -> None:
+        """Evaluate the next trusted samples now, under the autocast that is in force.
+
+        A step does so by itself. A loop that asks ``probe.turn()`` before its training pass, and calls this when the
+        answer is yes, does it while the training pass holds no memory yet.
+        """
+        autocast = self.observer.autocast_of(None)
+        with torch.no_grad(), no_autocast(self.raw.slots.device):
+            self.probe.look(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
 
     def forward(
         self,

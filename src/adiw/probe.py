@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class Probe(nn.Module):
     The window is the last ``batch`` samples that were read. With refresh = batch and every = 1 all of them are fresh,
     as in the paper; otherwise the rest are remembered from the steps before. The order is drawn once: where the
     stream stands is known on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
+    A step reads by itself (``read``), unless somebody has called ``turn``, and ``look`` where that says so, before.
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and two reads of the set agree; a set
     that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
@@ -40,7 +42,6 @@ class Probe(nn.Module):
     ahead: Tensor
     place: Tensor
     window_index: Tensor
-    turns: Tensor
     nonfinite: Tensor
 
     def __init__(
@@ -68,8 +69,8 @@ class Probe(nn.Module):
         self.register_buffer("ahead", torch.arange(self.refresh))  # places in the order that are read next
         self.register_buffer("place", torch.arange(self.refresh))  # places in the window that they go to
         self.register_buffer("window_index", self.order[-self.window :].clone())
-        self.register_buffer("turns", torch.zeros((), dtype=torch.long))
-        self._turn: int | None = 0  # the same, as the host knows it; None when it has to look
+        self.turns = 0  # steps so far: the host counts them, since it is the host that leaves work out
+        self._counted = False  # whether the coming step is among them
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
         self.z: Tensor | None = None  # (window, d): its d is known after the first read
         self.group: Tensor | None = None
@@ -121,38 +122,40 @@ class Probe(nn.Module):
             return values
         return self.team.gather(values, 0, len(self._part()))[: self.refresh]
 
-    def read(self, observe: Callable[[Any], Observed]) -> Window:
-        """Observe the next samples, when it is their turn, and return the window that they complete."""
-        if not self._due() and self.z is not None:
-            return Window(self.window_index, self.z, self.group)
+    def turn(self) -> bool:
+        """Count a step: whether it is one that reads. Whoever asks before the step has to ``look`` before it too."""
+        self.turns, self._counted = self.turns + 1, True
+        return (self.turns - 1) % self.every == 0
+
+    def look(self, observe: Callable[[Any], Observed]) -> None:
+        """Observe the next samples: they replace the oldest of the window."""
         index, batch = self.next_batch()
         z, group = (part if part is None else self.gather(part) for part in observe(batch))
         assert z is not None
         finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
         self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
-        if self.refresh == self.window and self.every == 1:
-            return Window(index, z, group)
-        return self._remember(index, z, group)
-
-    def _due(self) -> bool:
-        """Whether this step reads. The host counts: it needs to ask the device only after a state was loaded."""
-        if self.every == 1:
-            return True
-        turn = int(self.turns) if self._turn is None else self._turn
-        self._turn = turn + 1
-        self.turns.add_(1)
-        return turn % self.every == 0
-
-    def _remember(self, index: Tensor, z: Tensor, group: Tensor | None) -> Window:
-        """Replace the oldest samples of the window by these."""
         if self.z is None:
             self.z = z.new_full((self.window, z.shape[1]), float("nan"))
             self.group = None if group is None else torch.zeros_like(self.window_index)
-        self.window_index.index_copy_(0, self.place, index)
-        self.z.index_copy_(0, self.place, z)
+        self._replace(self.window_index, index)
+        self._replace(self.z, z)
         if self.group is not None and group is not None:
-            self.group.index_copy_(0, self.place, group)
-        self.place.add_(self.refresh).remainder_(self.window)
+            self._replace(self.group, group)
+        if self.refresh < self.window:
+            self.place.add_(self.refresh).remainder_(self.window)
+
+    def _replace(self, remembered: Tensor, new: Tensor) -> None:
+        if self.refresh == self.window:
+            remembered.copy_(new)
+        else:
+            remembered.index_copy_(0, self.place, new)
+
+    def read(self, observe: Callable[[Any], Observed]) -> Window:
+        """The window for this step, after a look if it is time for one and nobody has had it yet."""
+        if not self._counted and (self.turn() or self.z is None):
+            self.look(observe)
+        self._counted = False
+        assert self.z is not None  # the first turn looks
         return Window(self.window_index, self.z, self.group)
 
     def _fetch(self, index: Tensor) -> Any:
@@ -184,17 +187,16 @@ class Probe(nn.Module):
         )
         return iter(loader)
 
-    def get_extra_state(self) -> dict[str, Tensor | None]:
-        return {"z": self.z, "group": self.group}
+    def get_extra_state(self) -> dict[str, Tensor | int | None]:
+        return {"z": self.z, "group": self.group, "turns": self.turns}
 
-    def set_extra_state(self, state: dict[str, Tensor | None]) -> None:
-        if not isinstance(state, dict) or not all(x is None or isinstance(x, Tensor) for x in state.values()):
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        kinds: dict[str, Any] = {"z": (Tensor, NoneType), "group": (Tensor, NoneType), "turns": int}
+        if not isinstance(state, dict) or not all(isinstance(state.get(key), kind) for key, kind in kinds.items()):
             raise ValueError(f"this is not the state of a stream of validation batches: {state!r}")
         device = self.ahead.device
-        self.z, self.group = (
-            None if x is None else x.clone().to(device) for x in (state.get("z"), state.get("group"))
-        )
-        self._stream, self._turn = None, None
+        self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
+        self.turns, self._counted, self._stream = state["turns"], False, None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Probe:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

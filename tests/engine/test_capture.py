@@ -1,4 +1,4 @@
-"""When steps are recorded, in which turn, and why not: the part of capture that needs no GPU."""
+"""When work is recorded, and why not: the part of capture that needs no GPU."""
 
 from __future__ import annotations
 
@@ -14,35 +14,28 @@ from tests.several import group_of_one
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-def record(captured: Captured, phase: int, log: list[str]) -> None:
-    captured.graphs[phase] = SimpleNamespace(replay=lambda: log.append(f"replay {phase}"))  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize("cycle", [1, 3])
-def test_every_turn_of_a_cycle_is_recorded_once_and_replayed_in_order(
-    monkeypatch: pytest.MonkeyPatch, cycle: int
-) -> None:
+def test_work_is_recorded_after_the_first_calls_and_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
-    captured = Captured(lambda: log.append("step"), log.append, cycle=cycle)
-    monkeypatch.setattr(Captured, "_record", lambda self, phase: record(self, phase, log))
-    for _ in range(WARM_UP * cycle + 2 * cycle):
+
+    def record(self: Captured) -> None:
+        log.append("record")
+        self.graph = SimpleNamespace(replay=lambda: log.append("replay"))  # type: ignore[assignment]
+
+    captured = Captured(lambda: log.append("work"), log.append)
+    monkeypatch.setattr(Captured, "_record", record)
+    for _ in range(WARM_UP + 2):
         captured()
-    assert log == ["step"] * (WARM_UP * cycle) + [f"replay {phase}" for phase in range(cycle)] * 2
+    assert log == ["work"] * WARM_UP + ["record", "replay", "replay"]
     assert captured.recorded
 
 
-def test_a_step_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
-
-    def fail(self: Captured, phase: int) -> None:
-        self.eager = True
-        self.tell("not captured")
-
-    captured = Captured(lambda: log.append("step"), log.append)
-    monkeypatch.setattr(Captured, "_record", fail)
+    captured = Captured(lambda: log.append("work"), log.append)
+    monkeypatch.setattr(Captured, "_record", lambda self: self.tell("not captured"))
     for _ in range(WARM_UP + 3):
         captured()
-    assert log == ["step"] * WARM_UP + ["not captured"] + ["step"] * 3
+    assert log == ["work"] * WARM_UP + ["not captured"] + ["work"] * 3
     assert not captured.recorded
 
 

@@ -34,4 +34,4 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     reweight = Job(settings, prepare(settings), torch.device("cpu"), 0).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
-    assert reweight.cycle == other.cycle == 4
+    assert reweight.probe.every == other.probe.every == 4

@@ -10,62 +10,59 @@ from torch import Generator
 
 from adiw.team import Team
 
-WARM_UP = 3  # steps before the recording: first touches, autotuning, lazily made state
+WARM_UP = 3  # calls before the recording: first touches, autotuning, lazily made state
 
 
 class Captured:
-    """Calls ``step`` at first, then replays a recording of it.
+    """Calls ``work`` at first, then replays a recording of it.
 
-    A step that cannot be recorded goes on as it is, and ``tell`` is told why, once.
+    Work that cannot be recorded goes on as it is, and ``tell`` is told why, once.
 
     Args:
-        step: no arguments, no result; it reads and writes the same tensors every time.
-        tell: gets a line of text when the step stays eager.
-        generators: those that the step draws from, besides PyTorch's own.
-        cycle: after how many steps their work repeats; each of them is recorded.
+        work: no arguments, no result; it reads and writes the same tensors every time.
+        tell: gets a line of text when the work stays eager.
+        generators: those that the work draws from, besides PyTorch's own.
+        pool: of memory, shared by recordings that are never replayed at the same time; None for one of its own.
     """
 
     def __init__(
         self,
-        step: Callable[[], None],
+        work: Callable[[], None],
         tell: Callable[[str], None],
         generators: Callable[[], Iterable[Generator]] = tuple,
-        cycle: int = 1,
+        pool: Any = None,
     ) -> None:
-        self.step, self.tell, self.generators, self.cycle = step, tell, generators, cycle
+        self.work, self.tell, self.generators, self.pool = work, tell, generators, pool
         self.calls = 0
-        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self.eager = False
+        self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        phase = self.calls % self.cycle
         self.calls += 1
-        if phase not in self.graphs and not self.eager and self.calls > WARM_UP * self.cycle:
-            self._record(phase)
-        if phase in self.graphs:
-            self.graphs[phase].replay()
+        if self.calls == WARM_UP + 1:
+            self._record()
+        if self.graph is not None:
+            self.graph.replay()
         else:
-            self.step()
+            self.work()
 
     @property
     def recorded(self) -> bool:
-        """Whether the steps are replayed."""
-        return len(self.graphs) == self.cycle
+        """Whether the work is replayed."""
+        return self.graph is not None
 
-    def _record(self, phase: int) -> None:
+    def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators():
             graph.register_generator_state(generator)
         stream = torch.cuda.current_stream()
         try:
             # Other runs of this process may be working on their own streams: only our thread's calls are judged.
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                self.step()
+            with torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
+                self.work()
         except RuntimeError as error:
-            self.eager, self.graphs = True, {}
             self.tell(f"steps are not captured as a graph ({_first_line(error)})")
         else:
-            self.graphs[phase] = graph
+            self.graph = graph
 
 
 def obstacle(device: torch.device, reweight: Any) -> str | None:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from adiw.engine.capture import Captured, generators_of, obstacle
 from adiw.engine.clock import Stopwatch
 from adiw.engine.feed import Feed
+from adiw.team import Team
 
 Reweight = Callable[..., Tensor]
 
@@ -60,17 +61,27 @@ class Loop:
         clip: float | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.model, self.reweight, self.optimizer, self.feed = model, reweight, optimizer, feed
+        self.model, self.optimizer, self.feed = model, optimizer, feed
+        self.reweight: Any = reweight
         self.bf16, self.clip = bf16, clip
-        device = next(model.parameters()).device
+        self.device = device = next(model.parameters()).device
         self.total = torch.zeros((), dtype=torch.float64, device=device)
         self.watch = Stopwatch(device)
         self.step: Callable[[], None] = self._step
+        # Processes that train together agree on what they read within a step.
+        self.look: Callable[[], None] | None = self._look if hasattr(reweight, "look") and not Team().linked else None
         reason = None if tell is None else obstacle(device, reweight)
         if tell is not None and reason is None:
-            self.step = Captured(self._step, tell, lambda: generators_of(reweight), getattr(reweight, "cycle", 1))
+            self._capture(tell)
         elif tell is not None and device.type == "cuda":
             tell(f"steps are not captured as a graph ({reason})")
+
+    def _capture(self, tell: Callable[[str], None]) -> None:
+        """The validation pass is a graph of its own: it is not part of every step."""
+        pool = torch.cuda.graph_pool_handle()
+        self.step = Captured(self._step, tell, lambda: generators_of(self.reweight), pool)
+        if self.look is not None:
+            self.look = Captured(self._look, tell, pool=pool)
 
     def queue(self, epoch: int) -> None:
         """A step for every batch of the epoch."""
@@ -79,14 +90,24 @@ class Loop:
         self.total.zero_()
         self.feed.begin(epoch)
         for _ in range(len(self.feed)):
-            self.feed.fetch()
-            self.step()
+            self.advance()
         self.watch.stop()
+
+    def advance(self) -> None:
+        """The next step. Trusted samples are looked at before it, while no training pass holds memory."""
+        self.feed.fetch()
+        if self.look is not None and self.reweight.probe.turn():
+            self.look()
+        self.step()
 
     @property
     def loss(self) -> Tensor:
         """The mean loss of the last epoch's steps, a scalar on the device."""
         return self.total / len(self.feed)
+
+    def _look(self) -> None:
+        with autocast(self.device, self.bf16):
+            self.reweight.look()
 
     def _step(self) -> None:
         batch = self.feed.batch()
