@@ -97,7 +97,7 @@ def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str)
     with pytest.raises(Interrupted):
         run(settings, tmp_path / "parts", engine=Engine(GPU), stop=lambda: next(asked))
     result = run(settings, tmp_path / "parts", engine=Engine(GPU), resume=True)
-    assert result["engine"] == {"captured": True, "compiled": False}
+    assert result["engine"] == {"captured": True, "compiled": False, "processes": 1}
     whole, parts = (
         [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
         for name in ("whole", "parts")

@@ -58,7 +58,7 @@ class MMD:
         kernel = kernel_to("train", pair, width)
         n = len(pair.z_train)
         if pair.z_train.shape[1] > 1:  # distances of vectors are rounded, but nobody is far from itself
-            kernel[:n].fill_diagonal_(1)
+            kernel[:n].diagonal().fill_(1)
         K = torch.where(pair.used_train[:, None], kernel[:n], 0)
         k = kernel[n:].sum(0) * spread(pair.num_train / pair.num_val, pair.of_train)
         root = pair.num_train.sqrt()
