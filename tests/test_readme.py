@@ -19,13 +19,14 @@ README = (ROOT / "README.md").read_text()
 def test_the_table_is_drawn_from_the_record() -> None:
     assert draw(README, ROOT) == README
     assert "| adiw-kl |" in README
+    assert re.search(r"\| ADIW-KL \|.* \| 89\.19 \(0\.11\) \|", README), "the paper's figure beside ours"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_the_pages_are_drawn_from_the_records(page: Path) -> None:
     text = page.read_text()
     assert draw(text, page.parent) == text, "run make draw"
-    assert text.count("<!-- end of table -->") == len(re.findall("<!-- (?:table|divergences): ", text))
+    assert text.count("<!-- end of table -->") == len(re.findall("<!-- (?:table|brief|divergences): ", text))
     assert page.name != "results.md" or text.count("| Oracle |") >= 3
 
 

@@ -12,7 +12,7 @@ import pytest
 from adiw.experiments.recipes import load
 from adiw.reports.grid import Grid, to_csv, to_text
 from adiw.reports.sweeps import Sweep, read_sweep
-from adiw.reports.tables import accuracy_table, figures_table, time_table, write_tables
+from adiw.reports.tables import accuracy_table, brief_table, figures_table, time_table, write_tables
 from tests.reports.sweep_folder import PROVENANCE, realistic, recipe, result, write
 
 EPOCHS = 12
@@ -45,6 +45,17 @@ def test_our_figure_the_papers_and_the_difference(tmp_path: Path) -> None:
     ]
     assert [box(grid, "KM", k)[0] for k in (1, 2, 3)] == ["60.50 (0.41)", "-", "-"]
     assert [box(grid, "KL", k)[0] for k in (4, 5, 6)] == ["missing", "-", "-"]
+
+
+def test_the_brief_form_leaves_out_differences_and_further_notes(tmp_path: Path) -> None:
+    lines = three("KL", "x", 80, 81, 82) + three("KM", "x", 60, 60.5)
+    sweep = sweep_of(tmp_path, lines, ["KL", "KM"], paper={"accuracy": {"KL": [[80.5, 0.25], None]}})
+    brief, whole = brief_table(sweep), accuracy_table(sweep)
+    assert [head.full for head in brief.head] == ["", "x, ours", "x, paper", "y, ours", "y, paper"]
+    assert [b.text for b in brief.rows[0]] == ["KL", "81.00 (0.82)", "80.50 (0.25)", "missing", "-"]
+    assert brief.rows[1][1].text == "60.25 (0.25); 2 of 3 trials, 1 missing"
+    assert [f"{note} Diff.: ours - paper." for note in brief.notes] == whole.notes[:1]
+    assert len(whole.notes) > 1
 
 
 @pytest.mark.parametrize(

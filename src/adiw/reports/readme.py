@@ -2,7 +2,8 @@
 
 A table stands between ``<!-- table: results/digits/summary.json -->`` and ``<!-- end of table -->``; a folder in the
 place of the file is a sweep's, whose accuracy table is drawn beside the paper's figures, or that of the records of
-``make torture``. ``divergences:`` with the folder of all results is the table of the divergences in all sweeps.
+``make torture``. ``brief:`` with a sweep's folder is a short form of its accuracy table; ``divergences:`` with the
+folder of all results is the table of the divergences in all sweeps.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from adiw.reports import torture
 from adiw.reports.advice import divergence_table
 from adiw.reports.grid import to_markdown
 from adiw.reports.sweeps import read_sweep
-from adiw.reports.tables import accuracy_table
+from adiw.reports.tables import accuracy_table, brief_table
 
 _DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
-_TABLE = re.compile(r"(<!-- (table|divergences): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_TABLE = re.compile(r"(<!-- (table|brief|divergences): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def draw(text: str, root: Path) -> str:
@@ -31,6 +32,8 @@ def draw(text: str, root: Path) -> str:
 def _draw(kind: str, record: Path) -> str:
     if kind == "divergences":
         return to_markdown(divergence_table(record))
+    if kind == "brief":
+        return to_markdown(brief_table(read_sweep(record)))
     if record.is_dir() and not (record / "recipe.json").exists():
         return torture.table(record)
     if record.is_dir():

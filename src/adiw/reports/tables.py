@@ -36,6 +36,15 @@ def accuracy_table(sweep: Sweep) -> Grid:
     return Grid(f"{sweep.recipe['title']}: accuracy (%)", head, rows, notes.of_accuracy(sweep, best))
 
 
+def brief_table(sweep: Sweep) -> Grid:
+    """The accuracy table without differences; of its notes only the first, which says what the figures are."""
+    whole = accuracy_table(sweep)
+    kept = [place for place, head in enumerate(whole.head) if head.name != "diff."]
+    rows = [[boxes[place] for place in kept] for boxes in whole.rows]
+    note = whole.notes[0].removesuffix(" Diff.: ours - paper.")
+    return Grid(whole.title, [whole.head[place] for place in kept], rows, [note])
+
+
 def time_table(sweep: Sweep) -> Grid:
     """Seconds for an epoch: ours, the paper's, the difference, and the ratio to the row that weights nothing."""
     head, base = [Head("")], uniform_row(sweep)
