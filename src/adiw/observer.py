@@ -76,6 +76,10 @@ class Observer:
 
     def autocast_of(self, outputs: Any) -> AbstractContextManager[Any]:
         """The autocast that the training outputs were made under: the one in force, or the one that shows in them."""
+        return autocast_to(*self.precision_of(outputs))
+
+    def precision_of(self, outputs: Any) -> tuple[str, torch.dtype | None]:
+        """(kind of device, dtype) of that autocast; None where there is none."""
         parameter = next(self.model.parameters(), None)
         device = outputs.device if isinstance(outputs, Tensor) else getattr(parameter, "device", torch.device("cpu"))
         dtype = None
@@ -84,8 +88,13 @@ class Observer:
         elif isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16):
             whole = parameter is not None and parameter.dtype == torch.float32
             dtype = outputs.dtype if whole else None
-        # Without the cache: copies of the weights made without gradients must not serve a later training pass.
-        return torch.autocast(device.type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+        return device.type, dtype
+
+
+def autocast_to(kind: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Autocast to this dtype, or none at all."""
+    # Without the cache: copies of the weights made without gradients must not serve a later training pass.
+    return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
 
 
 def check_trainable(model: nn.Module) -> None:

@@ -17,6 +17,8 @@ from adiw.experiments.task import prepare
     [
         ({"method": "adiw-kl"}, True, True),
         ({"method": "adiw-kl", "transform": "features"}, False, True),  # its hooks would not be looked at
+        ({"method": "l2r"}, True, True),
+        ({"method": "mw-net"}, True, True),
         ({"method": "uniform"}, True, False),
     ],
     ids=str,
@@ -26,7 +28,8 @@ def test_what_is_compiled(given: dict[str, str], network: bool, estimation: bool
     for asked in (False, True):
         job = Job(settings, prepare(settings), torch.device("cpu"), 0, compiled=asked)
         assert (job.model._compiled_call_impl is not None) == (network and asked)
-        assert ("estimate" in vars(job.reweight)) == (estimation and asked)
+        translated = vars(job.reweight) | vars(getattr(job.reweight, "virtual", job.reweight))
+        assert bool({"estimate", "_outputs"} & translated.keys()) == (estimation and asked)
 
 
 def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from adiw.baselines.batch_norm import BatchNormTangents
+
 Parameters = Mapping[str, Tensor]
 LossesAt = Callable[[Parameters], Tensor]
 
@@ -28,9 +30,10 @@ def forward_mode(losses_at: LossesAt, theta: Parameters, direction: Parameters) 
     >>> forward_mode(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
     tensor([ 12., -12.])
     """
-    _load_forward_mode()
+    if not torch.compiler.is_compiling():
+        _load_forward_mode()
     # Attention by plain matrix products: the fused kernels know neither tangents nor second derivatives.
-    with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH), BatchNormTangents():
         dual = {name: forward_ad.make_dual(value, direction[name]) for name, value in theta.items()}
         slopes: Tensor | None = forward_ad.unpack_dual(losses_at(dual)).tangent
     if slopes is None:

@@ -58,6 +58,10 @@ class L2R(nn.Module):
         self.probe.team = self.ledger.team
         follow(self, model)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let torch.compile, with these arguments, translate the virtual passes; see ``Virtual.compile``."""
+        self.virtual.compile(*args, **kwargs)
+
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,), in the unit of mean(weights * loss)."""

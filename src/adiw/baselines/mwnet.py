@@ -78,6 +78,10 @@ class MWNet(nn.Module):
         self.probe.team = self.ledger.team
         follow(self, model)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let torch.compile, with these arguments, translate the virtual passes; see ``Virtual.compile``."""
+        self.virtual.compile(*args, **kwargs)
+
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,), between 0 and 1; one for samples not seen yet."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,9 +15,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.directional import Parameters, double_backward, forward_mode, lacks_forward_mode
 from adiw.losses import guard_gradient
-from adiw.observer import Criterion, Forward, Observer
+from adiw.observer import Criterion, Forward, Observer, autocast_to
 from adiw.probe import Probe
 from adiw.transforms import LossValue
+
+Precision = tuple[str, torch.dtype | None]
 
 
 class Virtual(nn.Module):
@@ -29,6 +34,17 @@ class Virtual(nn.Module):
         super().__init__()
         self.observer = Observer(model, criterion, forward, LossValue())
         self.has_forward_mode = True  # until an operator says otherwise
+        self._sure = False  # until a pass has shown that none does: torch.compile would look into a custom operator
+        self._compiled: Callable[..., Tensor] | None = None
+        self._call = partial(functional_call, _Pass(self.observer))  # a module as such would be part of our state
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let torch.compile, with these arguments, translate the passes through the model.
+
+        The slopes are one graph or stay as they are: tangents are lost between two.
+        """
+        self._outputs = torch.compile(self._outputs, *args, **kwargs)  # type: ignore[method-assign]
+        self._compiled = torch.compile(self._tangents, *args, **{**kwargs, "fullgraph": True})
 
     def theta(self) -> dict[str, Tensor]:
         """The model's parameters that train, now, without their graph."""
@@ -41,7 +57,8 @@ class Virtual(nn.Module):
         """(grad of mean(weights * loss) at theta, which losses are finite (n,)); the others count as zero."""
         with torch.enable_grad():
             leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
-            virtual_outputs, losses = self._run(leaves, batch, outputs)
+            virtual_outputs, targets = self._outputs(leaves, batch, self.observer.precision_of(outputs))
+            losses = self.observer.losses(virtual_outputs, targets)
             finite = losses.isfinite()
             guard_gradient(virtual_outputs, finite)
             mean = torch.where(finite, weights * losses, 0).mean()
@@ -67,46 +84,76 @@ class Virtual(nn.Module):
 
     def slopes(self, theta: Parameters, batch: Any, outputs: Any, direction: Parameters) -> Tensor:
         """<direction, grad loss_i(theta)> of each sample, (n,); zero where it is not finite."""
-
-        def losses_at(parameters: Parameters) -> Tensor:
-            return self._run(parameters, batch, outputs)[1]
-
-        slopes = self._differentiate(losses_at, theta, direction)
+        given = (theta, direction, batch, self.observer.precision_of(outputs))
+        slopes = self._in_one_graph(*given)
+        if slopes is None:
+            with _untranslated():
+                slopes = self._differentiate(*given)
         return torch.where(slopes.isfinite(), slopes, 0)
 
-    def _differentiate(self, losses_at: Any, theta: Parameters, direction: Parameters) -> Tensor:
+    def _in_one_graph(self, *given: Any) -> Tensor | None:
+        """By the translated forward mode; None where that is not asked for, or turns out to be impossible."""
+        if self._compiled is None or not self._sure:
+            return None
+        try:
+            return self._compiled(*given)
+        except RuntimeError as error:
+            warnings.warn(f"the slopes of the losses cannot be compiled ({_first_line(error)})", stacklevel=3)
+            self._compiled = None
+            return None
+
+    def _differentiate(self, theta: Parameters, direction: Parameters, batch: Any, precision: Precision) -> Tensor:
         """By forward mode; from the first operator on that has none, by double backward."""
+        losses_at = partial(self._losses, batch=batch, precision=precision)
         if not self.has_forward_mode:
             return double_backward(losses_at, theta, direction)
         try:
-            return forward_mode(losses_at, theta, direction)
+            slopes = forward_mode(losses_at, theta, direction)
+            self._sure = True
+            return slopes
         except RuntimeError as error:
             if not lacks_forward_mode(error):
                 raise
-            reason = str(error).splitlines()[0]
+            reason = _first_line(error)
         slopes = double_backward(losses_at, theta, direction)
         self.has_forward_mode = False
         warnings.warn(
             f"the model cannot be differentiated in forward mode ({reason}): from now on by double backward, which "
             "gives the same weights but needs more time and memory",
-            stacklevel=2,
+            stacklevel=3,
         )
         return slopes
 
-    def _run(self, theta: Parameters, batch: Any, outputs: Any) -> tuple[Any, Tensor]:
-        """(outputs, per-sample losses (n,)) of a batch at theta."""
-        module = _Pass(self.observer)
+    def _tangents(self, theta: Parameters, direction: Parameters, batch: Any, precision: Precision) -> Tensor:
+        return forward_mode(partial(self._losses, batch=batch, precision=precision), theta, direction)
+
+    def _losses(self, theta: Parameters, batch: Any, precision: Precision) -> Tensor:
+        """Per-sample losses (n,) of a batch at theta."""
+        return self.observer.losses(*self._outputs(theta, batch, precision))
+
+    def _outputs(self, theta: Parameters, batch: Any, precision: Precision) -> tuple[Any, Any]:
+        """(outputs, targets) of a batch at theta."""
         copies = {f"model.{name}": value.clone() for name, value in self.observer.model.named_buffers()}
         swapped = {f"model.{name}": value for name, value in theta.items()}
-        with self.observer.autocast_of(outputs):
-            virtual_outputs, targets, *_ = functional_call(module, {**swapped, **copies}, (batch,))
-        return virtual_outputs, self.observer.losses(virtual_outputs, targets)
+        with autocast_to(*precision):
+            outputs, targets, *_ = self._call({**swapped, **copies}, (batch,))
+        return outputs, targets
 
     def get_extra_state(self) -> dict[str, bool]:
         return {"has_forward_mode": self.has_forward_mode}
 
     def set_extra_state(self, state: dict[str, bool]) -> None:
-        self.has_forward_mode = state["has_forward_mode"]
+        self.has_forward_mode, self._sure = state["has_forward_mode"], False
+
+
+def _untranslated() -> AbstractContextManager[Any]:
+    """Translated networks run as written: a translation may drop tangents, and has no second derivative."""
+    stance = getattr(torch.compiler, "set_stance", None)  # from PyTorch 2.6 on
+    return nullcontext() if stance is None else stance("force_eager")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 class _Pass(nn.Module):
