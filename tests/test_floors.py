@@ -17,8 +17,7 @@ DECLARED = [
     Requirement(text)
     for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.keys() - TOOLS for text in EXTRAS[extra])]
 ]
-# Their floors are the versions that the integration was written with: an older one failed, and none between was run.
-NOT_LOWEST = {"transformers", "accelerate"}
+RECORDS = ["lowest", "newest", "python312"]
 
 
 def pins(name: str) -> dict[str, Version]:
@@ -34,12 +33,11 @@ def floor(requirement: Requirement) -> Version:
 
 def test_the_lowest_versions_are_the_floors() -> None:
     lowest = pins("lowest")
-    assert {requirement.name for requirement in DECLARED} - NOT_LOWEST == set(lowest)
+    assert {requirement.name for requirement in DECLARED} == set(lowest)
     for requirement in DECLARED:
-        if requirement.name not in NOT_LOWEST:
-            found, declared = lowest[requirement.name], floor(requirement)
-            assert found.release[:2] == (*declared.release, 0)[:2], requirement  # 10.0.0 for 10, 1.11.1 for 1.11
-            assert found in requirement.specifier, requirement
+        found, declared = lowest[requirement.name], floor(requirement)
+        assert found.release[:2] == (*declared.release, 0)[:2], requirement  # 10.0.0 for 10, 1.11.1 for 1.11
+        assert found in requirement.specifier, requirement
 
 
 def test_the_newest_versions_are_in_the_range() -> None:
