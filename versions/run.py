@@ -71,8 +71,13 @@ def reason(mark: ElementTree.Element) -> str:
 
 
 def commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    """The commit, and whether anything but these records differs from it."""
+    changed = git("status", "--porcelain", "--", ".", ":!results/versions")
+    return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
@@ -94,7 +99,7 @@ def main() -> None:
     record = {"versions": json.loads(shown), "parts": {}}
     if old.get("versions") == record["versions"]:
         record["parts"] = old["parts"]
-    made_at = commit()  # before the record changes
+    made_at = commit()
     for part in given.parts or parts():
         record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")
