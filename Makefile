@@ -28,12 +28,11 @@ demo: setup
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
-# The lowest and the newest versions, in environments of their own: long, and several GB.
-OLDEST ?= python3.11
-NEWEST ?= python3.13
+# The lowest and the newest versions and the Python between, in environments of their own: long, and several GB each.
 versions:
-	$(PYTHON) versions/run.py lowest --python $(OLDEST)
-	$(PYTHON) versions/run.py newest --python $(NEWEST)
+	$(PYTHON) versions/run.py lowest --python python3.11
+	$(PYTHON) versions/run.py newest --python python3.13
+	$(PYTHON) versions/run.py python312 --python python3.12
 
 dist: setup
 	$(BIN)/python -m hatchling build

@@ -293,6 +293,24 @@ def test_all_pairs_and_sorting_find_the_same_point(
         assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("seed", range(10))
+def test_entries_that_all_but_coincide_are_raised_to_the_mean(seed: int, dtype: torch.dtype) -> None:
+    """v - upper rounds them to one value, though they are not the same."""
+    apart = torch.rand(32, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    v = 0.09 + 0.001 * seed + 50 * torch.finfo(dtype).eps * apart
+    v[::4] -= 0.02
+    x = box_mean_band(v, 50.0, 0.2, 1.8)
+    assert_close(x, v + (0.2 - v.mean()), rtol=0, atol=100 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("size", [3, 7, 10, 19])
+def test_a_bound_that_is_the_mean_in_spite_of_rounding(size: int) -> None:
+    """Seven times 0.1 is not the sum of seven."""
+    assert_close(box_mean_band(numbers(0, size), 0.1, 0.1, 0.1), torch.full((size,), 0.1).double())
+    assert_close(box_mean_band(numbers(0, size), 0.1, 0.2, 0.3), torch.full((size,), 0.1).double())
+
+
 @pytest.mark.parametrize("kind", ["ones", "zeros", "tiny"])
 def test_all_pairs_and_sorting_find_the_same_simplex_point(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     group = torch.tensor([0, 2, -1, 0, 1, 0, 2, 0, 1, 2, 0, 2])  # group 3 is empty

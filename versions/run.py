@@ -1,8 +1,9 @@
 """Run the tests with other versions: ``python versions/run.py lowest --python python3.11 [tests/baselines ...]``.
 
 Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
-results/versions/NAME.json: versions, commit, and for each part how many tests passed, failed and were skipped. Parts
-that are not run keep the record that they have of the same versions, with the commit that it was made at.
+results/versions/NAME.json: versions, commit, and for each part how many tests passed, which failed, and how many were
+skipped for which reason. Parts that are not run keep the record that they have of the same versions, with the commit
+that it was made at. ``--as-is`` runs with the packages that an interpreter has; versions/NAME.txt only names them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = {"benchmarks", "gpu"}  # what needs other packages or a device
+LEFT_OUT = {"gpu"}  # what needs a device
 TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
 BAD = {"failure", "error"}  # in a JUnit report
 PACKAGES = "import json, sys, platform; from importlib import metadata as m; " + (
@@ -27,9 +29,9 @@ PACKAGES = "import json, sys, platform; from importlib import metadata as m; " +
 
 
 def parts() -> list[str]:
-    """The folders of the tests, and the files directly below as one part."""
+    """The folders of the tests, the files directly below as one part, and the doctests."""
     folders = (path for path in (ROOT / "tests").iterdir() if path.is_dir() and list(path.glob("test_*.py")))
-    return ["tests/*.py", *sorted(f"tests/{path.name}" for path in folders if path.name not in LEFT_OUT)]
+    return ["tests/*.py", *sorted(f"tests/{path.name}" for path in folders if path.name not in LEFT_OUT), "src"]
 
 
 def prepare(python: str, folder: Path, pins: Path) -> str:
@@ -57,24 +59,38 @@ def count(report: Path) -> dict[str, Any]:
     """A JUnit report in figures."""
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = [f"{c.get('classname')}::{c.get('name')}" for c in cases if not {e.tag for e in c}.isdisjoint(BAD)]
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    return {"passed": len(cases) - len(failed) - skipped, "failed": failed, "skipped": skipped}
+    skipped = Counter(reason(mark) for case in cases for mark in case.iter("skipped"))
+    passed = len(cases) - len(failed) - skipped.total()
+    return {"passed": passed, "failed": failed, "skipped": dict(sorted(skipped.items()))}
+
+
+def reason(mark: ElementTree.Element) -> str:
+    """Why a test was skipped; a file that was skipped as a whole has it in the text."""
+    message = mark.get("message", "")
+    return (mark.text or "").partition("Skipped: ")[2][:-2] if message == "collection skipped" else message
 
 
 def commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    """The commit, and whether anything but these records differs from it."""
+    changed = git("status", "--porcelain", "--", ".", ":!results/versions")
+    return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="lowest or newest: a file of versions in versions/")
+    parser.add_argument("name", help="lowest, newest or python312: a file of versions in versions/")
     parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
     parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
-    parser.add_argument("parts", nargs="*", help="parts of the tests (all but benchmarks and gpu)")
+    parser.add_argument("--as-is", action="store_true", help="use --python and its packages, make no environment")
+    parser.add_argument("parts", nargs="*", help="parts of the tests (all but gpu)")
     given = parser.parse_intermixed_args()  # parts may come after an option
     pins = ROOT / "versions" / f"{given.name}.txt"
-    interpreter = prepare(given.python, given.environment or ROOT / f".venv-{given.name}", pins)
+    folder = given.environment or ROOT / f".venv-{given.name}"
+    interpreter = given.python if given.as_is else prepare(given.python, folder, pins)
     names = [line.partition("==")[0] for line in pins.read_text().splitlines() if "==" in line]
     shown = subprocess.run([interpreter, "-c", PACKAGES, *names], capture_output=True, text=True, check=True).stdout
     target = ROOT / "results" / "versions" / f"{given.name}.json"
@@ -83,7 +99,7 @@ def main() -> None:
     record = {"versions": json.loads(shown), "parts": {}}
     if old.get("versions") == record["versions"]:
         record["parts"] = old["parts"]
-    made_at = commit()  # before the record changes
+    made_at = commit()
     for part in given.parts or parts():
         record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 from adiw.versions import require
 
-require("torch", "2.4")
+require("torch", "2.6")
 
 from adiw import divergences, projections
 from adiw.divergences import DIVERGENCES

@@ -163,8 +163,9 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
     """``box_mean_band`` of one group that is a batch, in few kernels: every piece at once instead of sorting.
 
     sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
-    at all these ends, (2n, n), and go from the last one that is not below the target along its piece. Entries enter
-    as differences v_i - v_j, so large ones lose nothing.
+    at all these ends, (2n, n), and interpolate between the lowest sum from the target on and the highest below it.
+    Entries enter as differences v_i - v_j, so large ones lose nothing, and ends are told apart by their sums, so it
+    does not matter in which order rounding puts those that all but coincide.
     """
     count = used.sum(dtype=v.dtype)
     most = torch.finfo(v.dtype).max / 4
@@ -174,14 +175,16 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
     total = torch.where(used, plain, 0).sum()
     target = total.clamp(low * count, high * count)
     apart = v - v[:, None]
-    ends = torch.cat([apart, apart + cap])
-    value = torch.where(used, torch.minimum(ends.clamp_min(0), cap), 0).sum(1)
-    reached = (value >= target) & torch.cat([used, used])
-    at = torch.where(reached, torch.cat([v, v - cap]), -torch.inf).argmax().view(1)
-    row = ends.index_select(0, at)[0]
-    falling = ((row > 0) & (row <= cap) & used).sum().clamp_min(1)
-    x = row - (value.index_select(0, at) - target) / falling
-    return torch.where((total == target) | ~used, plain, torch.minimum(x.clamp_min(0), cap))
+    points = torch.minimum(torch.cat([apart, apart + cap]).clamp_min(0), cap)
+    value = torch.where(torch.cat([used, used]), torch.where(used, points, 0).sum(1), -1)  # minus one: no end
+    target = torch.minimum(target, value.amax())
+    enough = value >= target
+    before = torch.where(enough, value, torch.inf).argmin().view(1)
+    after = torch.where(enough, -torch.inf, value).argmax().view(1)
+    above, below = value.index_select(0, before), value.index_select(0, after)
+    share = (above - target) / (above - below)
+    x = torch.lerp(points.index_select(0, before)[0], points.index_select(0, after)[0], share)
+    return torch.where((total == target) | ~used, plain, x)
 
 
 def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:

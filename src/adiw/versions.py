@@ -9,7 +9,7 @@ from importlib import metadata
 def require(package: str, least: str, extra: str | None = None) -> None:
     """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` brings it.
 
-    >>> require("torch", "2.4")
+    >>> require("torch", "2.6")
     >>> require("torch", "99.0")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ImportError: expected torch 99.0 or later, found ...: pip install --upgrade torch

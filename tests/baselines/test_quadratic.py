@@ -75,6 +75,19 @@ def test_interior_point_meets_the_optimality_conditions(kind: str, width: object
     assert float((back - weights).abs().max()) < 1e-6
 
 
+@pytest.mark.parametrize("n", [8, 64])
+def test_iterations_past_the_optimum_do_not_leave_it(n: int) -> None:
+    """Far from the validation losses the mean is at its lower limit, which takes the last digits first."""
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+        z_train, z_val = torch.rand(2, n, 1, generator=generator, dtype=torch.float64) * 2
+        problem = kernel_mean_matching(match(z_train, z_val - 4), 0.01)
+        weights = SOLVERS["gpu"](problem)
+        check_constraints(problem, weights)
+        back = problem.project(weights - problem.gradient(weights) / (2 * problem.K.sum(1).max()))
+        assert float((back - weights).abs().max()) < 1e-7, seed
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("n", [1, 2, 3, 17])
 def test_small_batches(name: str, n: int) -> None:

@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 figures = pytest.importorskip("figures", reason="needs the extra adiw[cli]")
-FOLDER = Path(__file__).parents[2] / "docs" / "figures"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "figures"
+DRAWN_WITH = re.findall(r"^matplotlib==(\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[0]
 NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
 
 
+@pytest.mark.skipif(
+    not figures.mpl.__version__.startswith(f"{DRAWN_WITH}."), reason=f"drawn with matplotlib {DRAWN_WITH}"
+)
 def test_the_figures_are_up_to_date(tmp_path: Path) -> None:
     drawn = figures.main(tmp_path)
     assert {file.name for file in drawn} == {file.name for file in FOLDER.iterdir()}

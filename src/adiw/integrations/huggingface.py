@@ -19,8 +19,8 @@ from adiw.integrations.training_set import check_length, check_repeats, count_sa
 from adiw.observer import check_trainable
 from adiw.versions import require
 
-require("transformers", "5.22", "hf")
-require("accelerate", "1.15", "hf")
+require("transformers", "5.2", "hf")
+require("accelerate", "1.3", "hf")
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -69,7 +69,6 @@ class ReweightingMixin(Trainer):
 
     trusted_set: Any = None
     method: Method | None = None
-    loss_is_scaled_for_ga = False  # a mean over each small batch: the Trainer divides it by their number
     _method_of: Any = None  # the model that the method was made for
     _signature_columns: Any  # the Trainer's: the columns that may stay
 
@@ -112,6 +111,11 @@ class ReweightingMixin(Trainer):
         outputs, targets = self.outputs_and_targets(model, batch)
         loss = self.method(outputs, targets, index, batch)
         return (loss, {"logits": outputs}) if return_outputs else loss
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[Any, None]:
+        """The Trainer's own small batches, uncounted: their losses are means, so it divides by their number."""
+        samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
+        return samples, None
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The Trainer's own loader, whose batches also have "index"; makes the method when there is none."""

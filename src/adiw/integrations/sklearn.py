@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 from adiw.versions import require
 
 require("scikit-learn", "1.6", "sklearn")
-require("skorch", "1.1", "sklearn")
+require("skorch", "1.2", "sklearn")
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
