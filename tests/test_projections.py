@@ -422,3 +422,20 @@ def test_entries_far_below_zero_reach_the_total_too() -> None:
     for seed in range(20):
         x = weighted_simplex(v + numbers(seed, 4), a)
         assert float(a @ x) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.usefixtures("sorting")
+def test_an_entry_without_a_coefficient_is_never_the_pivot() -> None:
+    """The last group has room for one entry only, and another behind it that nothing can move."""
+    v = torch.tensor([-98.5, -102.5, -101.2, -99.9]).double()
+    a = torch.tensor([0.0, 0.43, 0.73, 0.93]).double()
+    x = weighted_simplex(v, a, group=torch.tensor([1, 0, 0, 1]), num_groups=2)
+    assert x.tolist() == pytest.approx([0, 0, 1 / 0.73, 1 / 0.93])
+
+
+@pytest.mark.usefixtures("sorting")
+def test_a_piece_ends_at_the_next_event() -> None:
+    """Running sums near 1e7 have few digits left: what they find must stay on its piece, whose end is exact."""
+    v = torch.tensor([-9999998.909908295, -10000000.353152186, -9999998.672390342]).double()
+    a = torch.tensor([0.643466591835022, 0.8947982788085938, 0.7624719142913818]).double()
+    assert weighted_simplex(v, a).tolist() == pytest.approx([0, 1 / float(a[1]), 0])
