@@ -8,7 +8,9 @@ why a survivor may live are in survivors.toml, beside this.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -107,8 +109,11 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(whole, 1), 2)
 
 
+@functools.cache
 def _commit() -> str:
-    """The commit of the tree, with a mark when the tree has changes of its own."""
+    """The commit of the tree, with a mark when it had changes before this wrote its record."""
+    if given := os.environ.get("ADIW_COMMIT"):
+        return given
     git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
     return git.stdout.strip()
 

@@ -294,3 +294,9 @@ def test_bad_settings_are_errors(blobs: Noisy, setting: str) -> None:
 def test_before_fit_there_is_nothing_to_predict_with(blobs: Noisy) -> None:
     with pytest.raises(NotFittedError):
         small().predict(blobs.X)
+
+
+@pytest.mark.parametrize("device", ["abc", "", None, 1.5])
+def test_a_device_that_pytorch_does_not_know(blobs: Noisy, device: Any) -> None:
+    with pytest.raises(ValueError, match=r"device must name one of PyTorch's, such as \"cpu\""):
+        blobs.fit(ReweightedClassifier(epochs=1, device=device))

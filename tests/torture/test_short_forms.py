@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ import torch
 from adiw.experiments import sealed
 from adiw.reports import readme
 from torture import __main__ as all_checks
-from torture import compare, flips, inputs, kills, verdict
+from torture import compare, entries, flips, inputs, kills, verdict
 from torture.command_inputs import ended_well, run_inside
 from torture.record import Record
 
@@ -94,6 +95,15 @@ def test_bad_arguments_are_refused_or_have_a_result(tmp_path: Path) -> None:
     inputs.check_names(150, Random(2), tmp_path, counts, wrong)
     assert wrong == []
     assert min(counts["clear error"], counts["defined result"]) > 10
+
+
+def test_every_call_works_before_an_argument_is_replaced(tmp_path: Path) -> None:
+    """Else its errors would be about something else."""
+    table = entries.entries(tmp_path)
+    assert {"ADIW", "Lightning's callback", "the Trainer's mixin", "a loop of accelerate"} <= {e.name for e in table}
+    for entry in table:
+        found = verdict.verdict(partial(entry.call, **entry.good()), entry.defined)
+        assert found == ("defined result", ""), entry.name
 
 
 def test_bad_commands_end_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
