@@ -441,3 +441,10 @@ def test_a_piece_ends_at_the_next_event() -> None:
     v = torch.tensor([-9999998.909908295, -10000000.353152186, -9999998.672390342]).double()
     a = torch.tensor([0.643466591835022, 0.8947982788085938, 0.7624719142913818]).double()
     assert weighted_simplex(v, a).tolist() == pytest.approx([0, 1 / float(a[1]), 0])
+
+
+def test_totals_and_bounds_that_cannot_be_reached() -> None:
+    with pytest.raises(ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 1e\+39"):
+        weighted_simplex(torch.ones(2), torch.ones(2), 1e39)
+    with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
+        box_mean_band(torch.ones(4), low=torch.ones(3), group=torch.arange(4) % 2, num_groups=2)

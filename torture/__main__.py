@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
-from adiw.experiments.record import provenance
+from torture.commit import commit
 
 FOLDER = Path(__file__).parent
 
@@ -25,14 +23,8 @@ def checks() -> list[str]:
 def run(names: list[str]) -> list[str]:
     """Run these checks, each in a process of its own: the names of those that found something."""
     alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # bit for bit, and kind to others
-    if commit := _commit():
-        alone["ADIW_COMMIT"] = commit  # as it is now: every record that is written changes the tree
+    alone["ADIW_COMMIT"] = commit()  # as it is now, for all of them
     return [name for name in names if subprocess.run([sys.executable, "-m", f"torture.{name}"], env=alone).returncode]
-
-
-def _commit() -> str | None:
-    commit: str | None = provenance(torch.device("cpu"))["commit"]
-    return commit
 
 
 if __name__ == "__main__":

@@ -8,11 +8,8 @@ why a survivor may live are in survivors.toml, beside this.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
-import os
 import platform
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -20,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from torture.commit import commit
 from torture.mutation.core import CORE, tests_of
 from torture.mutation.trial import ROOT, Trial, Verdict, run_all
 
@@ -71,7 +69,7 @@ def _try_module(module: str, last: dict[str, Any] | None, again: bool, jobs: int
         "timeouts": late if known is None or last is None else last["timeouts"],
         "survived": len(lived),
         "score": _percent(len(found) - len(lived), len(found)),
-        "commit": _commit(),
+        "commit": commit(),
         "tests": CORE[module],
         "survivors": [{**one, "why": reasons.get((module, *_key(one)), "")} for one in lived],
     }
@@ -95,7 +93,7 @@ def _write(record: dict[str, Any]) -> None:
     modules = record["modules"].values()
     total, killed = (sum(module[name] for module in modules) for name in ("mutants", "killed"))
     score = _percent(killed, total)
-    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": _commit()}
+    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": commit()}
     head |= {"counts": {"mutants": total, "killed": killed, "survived": total - killed, "% killed": score}}
     head |= {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
     head |= {"torch": version("torch"), "goal": GOAL, "mutants": total, "killed": killed}
@@ -107,15 +105,6 @@ def _write(record: dict[str, Any]) -> None:
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(whole, 1), 2)
-
-
-@functools.cache
-def _commit() -> str:
-    """The commit of the tree, with a mark when it had changes before this wrote its record."""
-    if given := os.environ.get("ADIW_COMMIT"):
-        return given
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return git.stdout.strip()
 
 
 def _progress(module: str, done: int, all_of_them: int, verdicts: dict[str, Verdict]) -> None:

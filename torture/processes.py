@@ -19,6 +19,7 @@ from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.record import provenance
 from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
+from torture.commit import commit
 
 STEPS, SIZES, BOUND = 200, (2, 4), 1e-5
 STRETCH = 25  # steps after which the processes begin again with the same state, where a rounding grows by itself
@@ -131,6 +132,7 @@ def main() -> int:
         "seconds": round(time.monotonic() - begun, 1),
         "load": round(os.getloadavg()[0], 1),
         **provenance(torch.device("cpu")),
+        "commit": commit(),
     }
     folder = Path(__file__).parents[1] / "results" / "torture"
     folder.mkdir(parents=True, exist_ok=True)

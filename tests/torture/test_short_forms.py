@@ -17,7 +17,8 @@ import torch
 from adiw.experiments import sealed
 from adiw.reports import readme
 from torture import __main__ as all_checks
-from torture import compare, entries, flips, inputs, kills, verdict
+from torture import commit as commits
+from torture import compare, covered, entries, flips, inputs, kills, verdict
 from torture.command_inputs import ended_well, run_inside
 from torture.record import Record
 
@@ -119,3 +120,38 @@ def test_errors_that_nobody_here_raised_are_told() -> None:
     assert ended_well(1, "", "Traceback (most recent call last)") is not None
     assert ended_well(2, "", "") is not None
     assert ended_well(2, "", "adiw: lr must be a positive number, got nan") is None
+
+
+def test_coverage_is_of_lines_and_branches_and_fails_below_the_goal() -> None:
+    totals = {"covered_lines": 97, "num_statements": 100, "covered_branches": 94, "num_branches": 100}
+    lacking = {"missing_lines": [3], "missing_branches": [[2, 3]]}
+    whole = {"missing_lines": [], "missing_branches": []}
+    report = {"meta": {"version": "7"}, "totals": totals, "files": {"src/a.py": whole, "src/b.py": lacking}}
+    record = covered.summary(report)
+    assert record["wrong"] == ["the goal is 95.0% of both"]
+    assert record["lacking"] == {"src/b.py": {"lines": [3], "branches": [[2, 3]]}}
+    assert covered.summary({**report, "totals": {**totals, "covered_branches": 96}})["wrong"] == []
+
+
+def test_records_do_not_make_the_tree_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*command: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    def now() -> str:
+        return commits.commit.__wrapped__()
+
+    monkeypatch.delenv("ADIW_COMMIT", raising=False)
+    monkeypatch.setattr(commits, "ROOT", tmp_path)
+    kept, code = tmp_path / "results" / "torture" / "kills.json", tmp_path / "code.py"
+    kept.parent.mkdir(parents=True)
+    for file in (kept, code):
+        file.write_text("1")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    kept.write_text("2")
+    clean = now()
+    code.write_text("2")
+    assert len(clean) == 12
+    assert now() == f"{clean}-dirty"
