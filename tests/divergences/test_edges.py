@@ -124,3 +124,10 @@ def test_more_centres_than_are_compared_in_pairs_keep_mass_one_in_each_group() -
     for group in range(2):
         own = pair.group_val == group
         assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_nobody_is_far_from_itself(dim: int) -> None:
+    """Distances of vectors are rounded, and a narrow kernel would feel it."""
+    z = 100 + torch.rand(5, dim, generator=torch.Generator().manual_seed(0))
+    assert MMD(width=1e-3).problem(match(z, z)).K.diagonal().tolist() == [1.0] * 5
