@@ -181,3 +181,8 @@ def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) ->
     with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
         check_distinct(torch.tensor(index))
     check_distinct(torch.tensor(sorted(set(index))))
+
+
+def test_on_a_gpu_nobody_looks_for_a_sample_that_is_twice() -> None:
+    """Looking would stall the step."""
+    check_distinct(torch.tensor([3, 3]).as_subclass(PretendCuda))
