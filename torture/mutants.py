@@ -57,8 +57,11 @@ def _try_module(module: str, last: dict[str, Any] | None, again: bool, jobs: int
         limit = int(5 * plain.seconds + 30)
         trials = {one.source: Trial(module, one.source, tests_of(module), limit) for one in tried}
         verdicts: dict[str, Verdict] = {}
+        changes = {one.source: f"{one.where}: {one.was} -> {one.now}" for one in tried}
         for trial, verdict in run_all(trials.values(), Path(folder), jobs):
             verdicts[trial.source] = verdict
+            if _lived(verdict):
+                print("survived:", changes[trial.source], file=sys.stderr, flush=True)
             _progress(module, len(verdicts), len(tried), verdicts)
     reasons = read_reasons()
     lived = [{"where": one.where, "was": one.was, "now": one.now} for one in tried if _lived(verdicts[one.source])]
