@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -448,3 +449,21 @@ def test_totals_and_bounds_that_cannot_be_reached() -> None:
         weighted_simplex(torch.ones(2), torch.ones(2), 1e39)
     with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
         box_mean_band(torch.ones(4), low=torch.ones(3), group=torch.arange(4) % 2, num_groups=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("v", lambda bad: non_negative(bad)),
+        ("v", lambda bad: box(bad, 1.0)),
+        ("v", lambda bad: box_mean_band(bad)),
+        ("v", lambda bad: simplex(bad)),
+        ("v", lambda bad: weighted_simplex(bad, torch.ones(2))),
+        ("a", lambda bad: weighted_simplex(torch.ones(2), bad)),
+        ("v", lambda bad: clamp_rescale(bad, torch.ones(2))),
+        ("a", lambda bad: clamp_rescale(torch.ones(2), bad)),
+    ],
+)
+def test_what_is_no_vector_is_named(name: str, call: Callable[[Any], Tensor]) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be"):
+        call([1.0, 2.0])

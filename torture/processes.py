@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -62,8 +63,12 @@ def in_stretches(rank: int, size: int, make: Callable[[], dict[str, Any]], steps
     return found, reached[:-1]
 
 
-def work(rank: int, size: int, steps: int, states: dict[str, list[Any]]) -> tuple[Outcomes, dict[str, list[Any]]]:
-    """Weights and parameters of every variant after these steps, or after each stretch of them; with its states."""
+def work(rank: int, size: int, steps: int, saved: str = "") -> tuple[Outcomes, dict[str, list[Any]]]:
+    """Weights and parameters of every variant after these steps, or after each stretch of them; with its states.
+
+    ``saved`` is the file of the states to begin the stretches with.
+    """
+    states = torch.load(saved, weights_only=False) if saved else {}
     found, reached = {}, {}
     for name, make in STEADY.items():
         found[name] = [outcome(train(rank, size, make(), range(steps), even=name in DRAWN))]
@@ -91,9 +96,11 @@ def largest(first: list[Tensor], second: list[Tensor]) -> float:
 
 def compare(steps: int) -> list[dict[str, Any]]:
     """A row for every variant and number of processes: how far the process that is furthest off is from one alone."""
-    ((alone, states),) = in_processes(1, work, steps, {})
-    with ThreadPoolExecutor(len(SIZES)) as pool:  # at once: processes that wait for each other leave time
-        results = list(pool.map(lambda size: in_processes(size, work, steps, states), SIZES))
+    ((alone, states),) = in_processes(1, work, steps)
+    with tempfile.NamedTemporaryFile() as saved, ThreadPoolExecutor(len(SIZES)) as pool:
+        torch.save(states, saved.name)
+        # Both numbers at once: processes that wait for each other leave time.
+        results = list(pool.map(lambda size: in_processes(size, work, steps, saved.name), SIZES))
     rows = []
     for size, processes in zip(SIZES, results, strict=True):
         for name, expected in alone.items():
