@@ -467,3 +467,25 @@ def test_totals_and_bounds_that_cannot_be_reached() -> None:
 def test_what_is_no_vector_is_named(name: str, call: Callable[[Any], Tensor]) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be"):
         call([1.0, 2.0])
+
+
+@pytest.mark.parametrize("bound", [-1.0, float("nan"), "1"])
+def test_what_is_no_bound_is_named(bound: Any) -> None:
+    v = torch.ones(2)
+    for name in ("upper", "low", "high"):
+        with pytest.raises(ValueError, match=f"^{name} must be a number from 0 on, got"):
+            box_mean_band(v, **{name: bound})
+    with pytest.raises(ValueError, match="^upper must be a number from 0 on, got"):
+        box(v, bound)
+    with pytest.raises(ValueError, match="^total must be a number from 0 on, got"):
+        weighted_simplex(v, v, bound)
+    for name in ("low", "high"):
+        assert box_mean_band(v, **{name: torch.ones(1)}).tolist() == [1, 1]
+        with pytest.raises(ValueError, match=rf"^{name} must be a number or one for each group, \(1,\), got \(2,\)"):
+            box_mean_band(v, **{name: v})
+
+
+def test_coefficients_are_as_many_as_entries() -> None:
+    for project in (weighted_simplex, clamp_rescale):
+        with pytest.raises(ValueError, match=r"^a must be \(2,\), got \(3,\)"):
+            project(torch.ones(2), torch.ones(3))
