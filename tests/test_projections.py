@@ -475,9 +475,9 @@ def test_what_is_no_bound_is_named(bound: Any) -> None:
     for name in ("upper", "low", "high"):
         with pytest.raises(ValueError, match=f"^{name} must be a number from 0 on, got"):
             box_mean_band(v, **{name: bound})
-    with pytest.raises(ValueError, match="^upper must be a number from 0 on, got"):
+    with pytest.raises(ValueError, match=r"^upper must be a number from 0 on, got"):
         box(v, bound)
-    with pytest.raises(ValueError, match="^total must be a number from 0 on, got"):
+    with pytest.raises(ValueError, match=r"^total must be a number from 0 on, got"):
         weighted_simplex(v, v, bound)
     for name in ("low", "high"):
         assert box_mean_band(v, **{name: torch.ones(1)}).tolist() == [1, 1]
