@@ -40,6 +40,7 @@ dist: setup
 torture: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
 	$(BIN)/python -m torture
+	$(MAKE) coverage
 	$(BIN)/python -m adiw.reports.readme docs/reliability.md
 
 # The site, strictly, into build/site. Open index.html; for the search box: python -m http.server -d build/site

@@ -427,3 +427,14 @@ def test_the_generator_decides(divergence: Any) -> None:
 
     assert torch.equal(train(1), train(1))
     assert not torch.equal(train(1), train(2))
+
+
+def test_features_for_the_loss_and_things_that_are_no_transform_or_state() -> None:
+    model, index = Echo(), torch.arange(4)
+    reweight = ADIW(model, echo_loss, TensorDataset(VAL, VAL), 9, warmup_steps=0)
+    with pytest.raises(ValueError, match=r"features= is for transform=adiw\.Features"):
+        reweight(model(VAL[:4]), None, index, features=torch.zeros(4, 2))
+    with pytest.raises(TypeError, match=r'transform must be "loss" or an instance such as adiw\.Features\("layer"\)'):
+        ADIW(model, echo_loss, TensorDataset(VAL, VAL), 9, transform=adiw.Features)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="this is not the state of an ADIW: expected memory and randomness"):
+        reweight.load_state_dict({**reweight.state_dict(), "_extra_state": {"memory": {}}})

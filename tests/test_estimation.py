@@ -256,3 +256,9 @@ def test_a_state_that_is_no_number_starts_afresh(divergence: str) -> None:
     weights, expected = (estimate_weights(z_train, z_val, divergence, state=State(x))[0] for x in (given, afresh))
     assert weights.isfinite().all()
     torch.testing.assert_close(weights, expected)
+
+
+@pytest.mark.parametrize("state", [3, Z_TRAIN, State(None)])  # type: ignore[arg-type]
+def test_a_state_is_what_the_last_call_returned(state: Any) -> None:
+    with pytest.raises(TypeError, match="state must be the one that the last call returned, or None"):
+        estimate_weights(Z_TRAIN, Z_VAL, "kl", state=state)

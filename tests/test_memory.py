@@ -11,12 +11,16 @@ import pytest
 import torch
 
 from adiw import DIVERGENCES
+from adiw.engine import checkpoint
 from adiw.experiments.job import SNAPSHOTS, snapshot_epochs
+from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.settings import resolve
 from adiw.ledger import Ledger
 from torture.memory import Held, divergences, engine_growth, growth, training_step
 
 STEPS, WARM = 60, 10
 LINE = 400  # bytes of a line in a log
+LOGS = ("metrics", "timing")
 
 
 @pytest.mark.parametrize("features", [False, True], ids=["loss", "features"])
@@ -57,6 +61,39 @@ def test_a_run_closes_its_files_and_logs_one_line_an_epoch(tmp_path: Path) -> No
         lines = (tmp_path / "run" / name).read_bytes().splitlines()
         assert [json.loads(line)["epoch"] for line in lines] == list(range(1, 9))
         assert max(map(len, lines)) < LINE
+
+
+def a_run(folder: Path, epochs: int, stops: int = 0) -> dict[str, int]:
+    """The bytes of each file of a run that was stopped after each of the first epochs, and went on."""
+    settings, engine = resolve({"epochs": epochs, "batch": 256, "trusted": 50}), Engine(torch.device("cpu"))
+    for _ in range(stops):
+        with pytest.raises(Interrupted):
+            run(settings, folder, engine=engine, resume=folder.exists(), stop=lambda: True)
+    run(settings, folder, engine=engine, resume=folder.exists())
+    return {file.name: file.stat().st_size for file in folder.iterdir()}
+
+
+def test_neither_resumes_nor_a_run_that_has_ended_add_to_the_logs(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    sizes = a_run(folder, 3, stops=2)
+    for name in ("metrics.jsonl", "timing.jsonl"):
+        lines = (folder / name).read_bytes().splitlines()
+        assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3]
+        assert max(map(len, lines)) < LINE
+    assert a_run(folder, 3) == sizes
+
+
+def test_an_epoch_adds_a_few_hundred_bytes_to_the_checkpoint(tmp_path: Path) -> None:
+    a_run(tmp_path / "a", 1)
+    state = checkpoint.load(tmp_path / "a", torch.device("cpu")) or {}
+    sizes = []
+    for epochs in (1000, 2000):
+        rows = {
+            name: [{key: value + k for key, value in state[name][0].items()} for k in range(epochs)] for name in LOGS
+        }
+        checkpoint.save_file(tmp_path / "b.pt", rows)
+        sizes.append((tmp_path / "b.pt").stat().st_size)
+    assert (sizes[1] - sizes[0]) / 1000 < LINE
 
 
 def test_the_history_of_weights_does_not_grow_with_the_epochs() -> None:

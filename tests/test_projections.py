@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -440,3 +441,69 @@ def test_entries_far_below_zero_reach_the_total_too() -> None:
     for seed in range(20):
         x = weighted_simplex(v + numbers(seed, 4), a)
         assert float(a @ x) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.usefixtures("sorting")
+def test_an_entry_without_a_coefficient_is_never_the_pivot() -> None:
+    """The last group has one entry that can move; by a rounding its room may seem not to reach the total."""
+    for seed in range(30):
+        generator = torch.Generator().manual_seed(seed)
+        v, a = torch.randn(4, generator=generator).double() - 100, torch.rand(4, generator=generator).double()
+        a[0] = 0
+        x = weighted_simplex(v, a, group=torch.tensor([1, 0, 0, 1]), num_groups=2)
+        assert float(x[3]) == pytest.approx(1 / float(a[3]))
+
+
+@pytest.mark.usefixtures("sorting")
+def test_a_piece_ends_at_the_next_event() -> None:
+    """Running sums near 1e7 have few digits left: what they find must stay on its piece, whose end is exact."""
+    v = torch.tensor([-9999998.909908295, -10000000.353152186, -9999998.672390342]).double()
+    a = torch.tensor([0.643466591835022, 0.8947982788085938, 0.7624719142913818]).double()
+    assert weighted_simplex(v, a).tolist() == pytest.approx([0, 1 / float(a[1]), 0])
+
+
+def test_totals_and_bounds_that_cannot_be_reached() -> None:
+    with pytest.raises(ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 1e\+39"):
+        weighted_simplex(torch.ones(2), torch.ones(2), 1e39)
+    with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
+        box_mean_band(torch.ones(4), low=torch.ones(3), group=torch.arange(4) % 2, num_groups=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("v", lambda bad: non_negative(bad)),
+        ("v", lambda bad: box(bad, 1.0)),
+        ("v", lambda bad: box_mean_band(bad)),
+        ("v", lambda bad: simplex(bad)),
+        ("v", lambda bad: weighted_simplex(bad, torch.ones(2))),
+        ("a", lambda bad: weighted_simplex(torch.ones(2), bad)),
+        ("v", lambda bad: clamp_rescale(bad, torch.ones(2))),
+        ("a", lambda bad: clamp_rescale(torch.ones(2), bad)),
+    ],
+)
+def test_what_is_no_vector_is_named(name: str, call: Callable[[Any], Tensor]) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be"):
+        call([1.0, 2.0])
+
+
+@pytest.mark.parametrize("bound", [-1.0, float("nan"), "1"])
+def test_what_is_no_bound_is_named(bound: Any) -> None:
+    v = torch.ones(2)
+    for name in ("upper", "low", "high"):
+        with pytest.raises(ValueError, match=f"^{name} must be a number from 0 on, got"):
+            box_mean_band(v, **{name: bound})
+    with pytest.raises(ValueError, match=r"^upper must be a number from 0 on, got"):
+        box(v, bound)
+    with pytest.raises(ValueError, match=r"^total must be a number from 0 on, got"):
+        weighted_simplex(v, v, bound)
+    for name in ("low", "high"):
+        assert box_mean_band(v, **{name: torch.ones(1)}).tolist() == [1, 1]
+        with pytest.raises(ValueError, match=rf"^{name} must be a number or one for each group, \(1,\), got \(2,\)"):
+            box_mean_band(v, **{name: v})
+
+
+def test_coefficients_are_as_many_as_entries() -> None:
+    for project in (weighted_simplex, clamp_rescale):
+        with pytest.raises(ValueError, match=r"^a must be \(2,\), got \(3,\)"):
+            project(torch.ones(2), torch.ones(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from adiw.experiments.plan import plan
 from adiw.experiments.recipes import load_file, names
+from adiw.reports import readme
 from adiw.reports.readme import draw
 
 ROOT = Path(__file__).parents[1]
@@ -45,3 +47,16 @@ def test_make_targets_and_files_that_it_names_exist() -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for link in re.findall(r"\]\(([\w./-]+)\)", README):
         assert (ROOT / link).exists(), link
+
+
+def test_the_command_draws_the_pages_that_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "records").mkdir()
+    record = {"check": "some", "about": "things are tried", "counts": {"things": 5}, "wrong": [], "commit": "abc"}
+    (tmp_path / "records" / "some.json").write_text(json.dumps(record))
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n<!-- table: records -->\nold\n<!-- end of table -->\n\nThe end.\n")
+    monkeypatch.setattr("sys.argv", ["readme", str(page)])
+    readme.main()
+    assert "| some | things are tried | 5 things | abc |" in page.read_text()
+    assert "old" not in page.read_text()
+    assert page.read_text().endswith("\n\nThe end.\n")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from adiw import store
-from adiw.store import Store, check_index, mean_of_duplicates
+from adiw.store import Store, check_distinct, check_index, mean_of_duplicates
 from tests.pretend import PretendCuda
 
 
@@ -174,3 +174,15 @@ def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.setattr(store, "SMALL", small)
         found.append(mean_of_duplicates(index, values))
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [[1, 7, 4, 7], [7, 1, 7, 4, 9], [0, 3, 7, 7]])
+def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) -> None:
+    with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
+        check_distinct(torch.tensor(index))
+    check_distinct(torch.tensor(sorted(set(index))))
+
+
+def test_on_a_gpu_nobody_looks_for_a_sample_that_is_twice() -> None:
+    """Looking would stall the step."""
+    check_distinct(torch.tensor([3, 3]).as_subclass(PretendCuda))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from adiw import together
 from adiw.ledger import Ledger
@@ -185,6 +187,25 @@ def test_batches_that_end_together(several: list[dict[str, Any]]) -> None:
         assert batches == [0, 1, 2]
         line = f"process {rank} has more than 3 batches, but another has not: all end here"
         assert said == ([line] if rank else [])
+
+
+def one_stays_away(rank: int, size: int) -> str:
+    """The last process has no more batches, but lives on; the others wait no longer than their group allows."""
+    group, said = dist.new_group(timeout=datetime.timedelta(seconds=1)), ""
+    if rank < size - 1:
+        try:
+            Team(group).prepare(3, torch.zeros(1))
+        except RuntimeError as error:
+            said = str(error)
+    dist.barrier()
+    return said
+
+
+def test_a_process_that_lives_on_without_batches_is_an_error_too() -> None:
+    first, second = in_processes(2, one_stays_away)
+    assert "another process did not take part in this step" in first
+    assert "adiw.together(loader), which ends for all at once" in first
+    assert second == ""
 
 
 def one_runs_out(rank: int, size: int) -> str:

@@ -144,3 +144,10 @@ def test_the_ratio_from_labels() -> None:
     ratio = class_prior_ratio(train, test, 4)
     torch.testing.assert_close(ratio, torch.tensor([0.25 / 0.5, 0.25 / (1 / 3), 0.0, 0.25 / (1 / 6)]))
     assert float((ratio[train]).mean()) == pytest.approx(0.75)  # class 2, a quarter, is out of reach
+
+
+def test_a_layer_and_labels_of_the_wrong_kind() -> None:
+    with pytest.raises(TypeError, match="layer must be a module of the model, its dotted name, or None, got 3"):
+        Features(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="test_labels must be below num_classes, 2, got 5"):
+        class_prior_ratio(torch.tensor([0, 1]), torch.tensor([5]), 2)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from torture.commit import commit
+
 FOLDER = Path(__file__).parent
 
 
@@ -21,6 +23,7 @@ def checks() -> list[str]:
 def run(names: list[str]) -> list[str]:
     """Run these checks, each in a process of its own: the names of those that found something."""
     alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # bit for bit, and kind to others
+    alone["ADIW_COMMIT"] = commit()  # as it is now, for all of them
     return [name for name in names if subprocess.run([sys.executable, "-m", f"torture.{name}"], env=alone).returncode]
 
 

@@ -13,8 +13,8 @@ from random import Random
 
 import torch
 
-from torture.api_inputs import entries
 from torture.command_inputs import check_commands
+from torture.entries import entries
 from torture.record import Record, arguments
 from torture.verdict import verdict
 

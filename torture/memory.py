@@ -22,6 +22,7 @@ from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.record import provenance
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
+from torture.commit import commit
 
 RESULTS = Path(__file__).parents[1] / "results" / "torture"
 STEPS = 10_000
@@ -131,6 +132,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - begun, 1),
         "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
         **provenance(torch.device("cpu")),
+        "commit": commit(),
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
     write_atomically(RESULTS / "memory.json", (json.dumps(content, indent=1) + "\n").encode())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 import tempfile
 import tomllib
@@ -18,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from torture.commit import commit
 from torture.mutation.core import CORE, tests_of
 from torture.mutation.trial import ROOT, Trial, Verdict, run_all
 
@@ -57,8 +57,11 @@ def _try_module(module: str, last: dict[str, Any] | None, again: bool, jobs: int
         limit = int(5 * plain.seconds + 30)
         trials = {one.source: Trial(module, one.source, tests_of(module), limit) for one in tried}
         verdicts: dict[str, Verdict] = {}
+        changes = {one.source: f"{one.where}: {one.was} -> {one.now}" for one in tried}
         for trial, verdict in run_all(trials.values(), Path(folder), jobs):
             verdicts[trial.source] = verdict
+            if _lived(verdict):
+                print("survived:", changes[trial.source], file=sys.stderr, flush=True)
             _progress(module, len(verdicts), len(tried), verdicts)
     reasons = read_reasons()
     lived = [{"where": one.where, "was": one.was, "now": one.now} for one in tried if _lived(verdicts[one.source])]
@@ -69,7 +72,7 @@ def _try_module(module: str, last: dict[str, Any] | None, again: bool, jobs: int
         "timeouts": late if known is None or last is None else last["timeouts"],
         "survived": len(lived),
         "score": _percent(len(found) - len(lived), len(found)),
-        "commit": _commit(),
+        "commit": commit(),
         "tests": CORE[module],
         "survivors": [{**one, "why": reasons.get((module, *_key(one)), "")} for one in lived],
     }
@@ -93,7 +96,7 @@ def _write(record: dict[str, Any]) -> None:
     modules = record["modules"].values()
     total, killed = (sum(module[name] for module in modules) for name in ("mutants", "killed"))
     score = _percent(killed, total)
-    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": _commit()}
+    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": commit()}
     head |= {"counts": {"mutants": total, "killed": killed, "survived": total - killed, "% killed": score}}
     head |= {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
     head |= {"torch": version("torch"), "goal": GOAL, "mutants": total, "killed": killed}
@@ -105,12 +108,6 @@ def _write(record: dict[str, Any]) -> None:
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(whole, 1), 2)
-
-
-def _commit() -> str:
-    """The commit of the tree, with a mark when the tree has changes of its own."""
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return git.stdout.strip()
 
 
 def _progress(module: str, done: int, all_of_them: int, verdicts: dict[str, Verdict]) -> None:

@@ -14,6 +14,7 @@ import torch
 
 from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.record import provenance
+from torture.commit import commit
 
 RESULTS = Path(__file__).parents[1] / "results" / "torture"
 
@@ -50,6 +51,7 @@ class Record:
             "seconds": round(time.monotonic() - self.begun, 1),
             "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
             **provenance(torch.device("cpu")),
+            "commit": commit(),
         }
         out.mkdir(parents=True, exist_ok=True)
         file = out / f"{self.name}.json"

@@ -17,7 +17,7 @@ import adiw
 
 SOURCE = Path(adiw.__file__).parent
 # Checks that are left to others on purpose: their messages say what was expected and what came.
-DELEGATES = ("/sklearn/", "/skorch/", "numpy/random/")
+DELEGATES = ("/sklearn/", "/skorch/", "numpy/random/", "/lightning/pytorch/trainer/connectors/")
 TORCH_STATE = ("torch/nn/modules/module.py", "load_state_dict")
 
 
@@ -55,7 +55,7 @@ def in_callers_code(traceback: TracebackType | None) -> bool:
     entered = False
     while traceback is not None:
         file = Path(traceback.tb_frame.f_code.co_filename)
-        if entered and file.parent == Path(__file__).parent:
+        if entered and file.is_relative_to(Path(__file__).parent):
             return True
         entered |= file.is_relative_to(SOURCE)
         traceback = traceback.tb_next

@@ -223,7 +223,9 @@ def _box_band(
         x = moved - spread(tau, group) * a
         excess = group_sum(a * _clip(x, cap), group, num_groups) - target
         slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
-        tau = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
+        there = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
+        left = group_sum(a * _clip(moved - spread(there, group) * a, cap), group, num_groups) - target
+        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at a piece's end it may lead away
     inside = spread(target == total, group) | ~used  # the clipped point itself
     return _clip(torch.where(inside, v, moved - spread(tau, group) * a), cap)
 

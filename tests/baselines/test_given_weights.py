@@ -74,3 +74,8 @@ def test_fixed_weights_weigh_the_loss_and_stay() -> None:
 def test_fixed_weights_are_checked(weights: torch.Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make(Fixed, make_model(), weights=weights)
+
+
+def test_fixed_weights_are_a_tensor() -> None:
+    with pytest.raises(TypeError, match=rf"weights must be a tensor \({N},\), got list"):
+        make(Fixed, make_model(), weights=[1.0] * N)

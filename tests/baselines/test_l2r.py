@@ -134,3 +134,14 @@ def test_the_validation_set_is_read_in_turn() -> None:
         seen.append(reweight.weights.clone())
     assert torch.equal(seen[0], seen[2])
     assert not torch.allclose(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norm_in_several_processes_is_refused_while_it_follows_the_batch(training: bool) -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).train(training)
+    virtual = make(model).virtual
+    if training:
+        with pytest.raises(ValueError, match=r"through the batch norm '1', which PyTorch cannot do over several"):
+            virtual.check_processes()
+    else:
+        virtual.check_processes()

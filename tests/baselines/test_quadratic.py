@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -154,3 +155,10 @@ def test_a_missing_package_is_named(name: str, missing: str, monkeypatch: pytest
     with pytest.raises(ImportError, match=r'pip install "adiw\[qp\]"'):
         DIW(model, torch.nn.CrossEntropyLoss(reduction="none"), val_set, 3, solver=name)  # type: ignore[arg-type]
     resolve_solver("gpu")
+
+
+def test_a_solver_without_a_solution_says_which_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = SimpleNamespace(x=None, found=False)
+    monkeypatch.setattr("qpsolvers.solve_problem", lambda *given, **options: nothing)
+    with pytest.raises(RuntimeError, match=r'osqp found no solution for this batch .* try solver="gpu"'):
+        SOLVERS["osqp"](make_problem("middle", 0.01))

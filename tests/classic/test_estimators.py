@@ -144,3 +144,28 @@ def test_non_negative_qp_satisfies_the_optimality_conditions(seed):
     assert (x >= 0).all()
     assert gradient.min() >= -1e-8
     assert abs(gradient @ x) <= 1e-8
+
+
+@pytest.mark.parametrize("tolerance", [0.0, float("nan"), "small"])
+def test_a_tolerance_is_a_positive_number(tolerance, samples):
+    with pytest.raises(ValueError, match="tolerance must be a positive number"):
+        KLIEP(tolerance=tolerance).fit(*samples)
+
+
+@every_estimator
+def test_numbers_whose_squares_overflow_are_refused(estimator, samples):
+    X_train, X_test = samples
+    with pytest.raises(ValueError, match=r"X_test has numbers beyond .*: scale its columns first"):
+        clone(estimator).fit(X_train, X_test * 1e200)
+    with pytest.raises(ValueError, match=r"X has numbers beyond .*: scale its columns first"):
+        clone(estimator).fit(X_train, X_test).predict(X_test * 1e200)
+
+
+def test_kliep_says_when_it_is_not_at_the_optimum(samples, monkeypatch):
+    monkeypatch.setattr(non_negative_qp, "solve", lambda A, c, start: start)  # steps that go nowhere
+    with pytest.warns(UserWarning, match="KLIEP: not within .* of the optimum after 100 Newton steps"):
+        KLIEP(width=1.0).fit(*samples)
+
+
+def test_a_quadratic_that_falls_nowhere_stays_at_zero():
+    assert non_negative_qp.solve(np.eye(2), np.array([-1.0, -2.0]), start=np.ones(2)).tolist() == [0.0, 0.0]

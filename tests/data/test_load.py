@@ -55,3 +55,15 @@ def test_optional_packages_are_not_imported_up_front():
     code = "import sys, adiw.data.fetch; print([m for m in ('PIL', 'sklearn', 'torchvision') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("what", ["root", "path"])
+@pytest.mark.parametrize("value", [3, "a\0b"])
+def test_what_is_no_path_is_named(what, value):
+    with pytest.raises(DataError, match=f"{what}: expected a path, found"):
+        load("csv", **{what: value})
+
+
+def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"csv: x+ cannot be read \(File name too long\)"):
+        load("csv", path="x" * 5000, target="y")

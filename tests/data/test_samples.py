@@ -56,3 +56,13 @@ def test_shapes_and_types_are_checked(x, y):
 def test_samples_are_frozen():
     with pytest.raises(AttributeError):
         samples().x = torch.zeros(1, 1)  # type: ignore[misc]
+
+
+def test_what_is_no_tensor_is_named():
+    x, y = torch.zeros(2, 3), torch.tensor([0, 1])
+    with pytest.raises(DataError, match=r"expected x as a tensor \(n, \.\.\.\), found list"):
+        Samples([[0.0]], y)
+    with pytest.raises(DataError, match=r"expected labels y as a tensor \(2,\) of int64, found list"):
+        Samples(x, [0, 1])
+    with pytest.raises(DataError, match=r"expected an index as a tensor \(m,\) of int64, found list"):
+        Samples(x, y).subset([0], y[:1])

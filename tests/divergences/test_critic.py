@@ -449,3 +449,42 @@ def test_the_critic_learns_beside_a_broken_loss(side: str) -> None:
     problem = divergence.problem(replace(pair, memory=learned))
     assert bool(problem.objective(torch.ones(3)).isfinite())
     assert bool(problem.gradient(torch.ones(3)).isfinite().all())
+
+
+def test_a_network_measures_in_its_unit_also_what_is_far() -> None:
+    """1e33 in units of 1000 is 1e30 in units of one: neither is too far for float32."""
+    z = torch.tensor([[1e30], [-2e30], [3.0]])
+    near, far = match(z, z[:2]), match(1000 * z, 1000 * z[:2])
+    memory = critic.start(1, 1, z, seeded()) | {"batches": torch.tensor(1)}
+    problems = [
+        Wasserstein("network", scale=scale, pretrain=0).problem(replace(pair, memory=memory))
+        for scale, pair in ((1.0, near), (1000.0, far))
+    ]
+    assert_close(problems[1].gradient(torch.ones(3)), problems[0].gradient(torch.ones(3)))
+
+
+@pytest.mark.parametrize("far", ["train", "val"])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_network_adds_up_the_largest_numbers_there_are(far: str, sign: int) -> None:
+    z, most = torch.ones(4, DIM), sign * torch.finfo(torch.float32).max
+    pair = match(z * most, z) if far == "train" else match(z, z * most)
+    divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
+    memory = divergence.learn(pair, ones, divergence.start(DIM, 1, z, seeded()), seeded())
+    assert bool(memory["theta"].isfinite().all())
+    problem = divergence.problem(replace(pair, memory=memory))
+    assert bool(problem.gradient(ones).isfinite().all())
+    assert bool(problem.objective(ones).isfinite())
+
+
+def test_a_network_does_not_learn_from_what_is_left_out() -> None:
+    """Whatever stands where a sample was left out, the network becomes the same."""
+    divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
+    group, z = torch.tensor([0, 0, 0, -1]), torch.linspace(-1, 1, 4 * DIM).view(4, DIM)
+    learned = []
+    for left_out in (0.0, 7.0, NAN):
+        other = z.clone()
+        other[3] = left_out
+        pair = match(other, other, group, group)
+        learned.append(divergence.learn(pair, ones, divergence.start(DIM, 1, z, seeded()), seeded())["theta"])
+    assert_close(learned[1], learned[0])
+    assert_close(learned[2], learned[0])

@@ -112,3 +112,23 @@ def test_a_slack_above_one_lets_all_weights_go() -> None:
 def test_an_mmd_problem_has_no_step_scale_unless_it_is_given() -> None:
     one = torch.ones(1)
     assert MMDProblem(one[None], one, 50.0, one, torch.tensor([True])).step_scale is None
+
+
+def test_more_centres_than_are_compared_in_pairs_keep_mass_one_in_each_group() -> None:
+    """Above 1024 the nearest point is found by sorting, group by group."""
+    generator = torch.Generator().manual_seed(0)
+    z_train, z_val = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (8, 1030))
+    pair = match(z_train, z_val, torch.arange(8) % 2, torch.arange(1030) % 2, num_groups=2)
+    problem = KL(width=0.7, update="euclidean").problem(pair)
+    params = problem.project(torch.randn(1030, generator=generator, dtype=torch.float64))
+    for group in range(2):
+        own = pair.group_val == group
+        assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_nobody_is_far_from_itself(dim: int) -> None:
+    """Distances of vectors are rounded, and a narrow kernel would feel it."""
+    for seed in range(10):
+        z = torch.randn(20, dim, generator=torch.Generator().manual_seed(seed))
+        assert MMD(width=1e-3).problem(match(z, z)).K.diagonal().tolist() == [1.0] * 20

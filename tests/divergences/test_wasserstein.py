@@ -75,3 +75,14 @@ def test_two_groups_are_two_distances_also_beside_samples_left_out() -> None:
         both = Wasserstein("exact").problem(match(z_train, v, group, groups, num_groups=2))
         assert_close(both.objective(weights), parts[0].objective(w[:2]) + parts[1].objective(w[2:]))
         assert_close(both.gradient(weights)[:4], torch.cat([parts[0].gradient(w[:2]), parts[1].gradient(w[2:])]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sides", [(-1, 1), (1, -1)])
+def test_the_largest_numbers_there_are_still_have_a_distance(dtype: torch.dtype, sides: tuple[int, int]) -> None:
+    most = torch.finfo(dtype).max
+    z_train, z_val = (torch.tensor([[side * most], [0.0]], dtype=dtype) for side in sides)
+    problem = Wasserstein("exact").problem(match(z_train, z_val))
+    ones = torch.ones(2, dtype=dtype)
+    assert 0 < float(problem.objective(ones)) < most
+    assert bool(problem.gradient(ones).isfinite().all())

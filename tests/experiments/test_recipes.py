@@ -209,6 +209,11 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
         ("KL = [1, 2.5]", 'KL = [1, "2"]', "paper.seconds: expected a number, or \"-\" for none, came '2'"),
         ("88.73 (0.66)", "88.73 +- 0.66", r'paper.accuracy: expected "mean \(std\)" such as'),
         ("trials = 2", "trials = ", "Invalid value"),
+        (
+            '[settings]\ndataset = "digits"',
+            "settings = 3",
+            r"settings: expected a table, written \[settings\], came 3",
+        ),
     ],
 )
 def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -254,6 +259,7 @@ def test_a_recipe_of_ours_changes_the_papers_and_says_where(tmp_path: Path) -> N
         ('ours = 0.0\nchosen = "selection split"', 'ours = 0.0\nchosen = " "', "chosen: expected a text, came ' '"),
         ('[rows."ADIW-KM"]', '[rows."ADIW-MK"]', "unknown row 'ADIW-MK': expected one of ADIW-KM, "),
         ('"fmnist-noise"', '"fmnist"', "unknown base 'fmnist': expected one of fmnist-"),
+        ('"fmnist-noise"', '"fmnist-noise-ours"', "base fmnist-noise-ours has a base itself: name that one"),
         ('title = "Ours"', 'title = "Ours"\nkind = "runs"', "unknown key of a recipe with a base 'kind'"),
     ],
 )

@@ -97,3 +97,14 @@ def test_a_repository_around_an_installed_package_is_not_its_commit(
     (tmp_path / "project" / ".git").mkdir(parents=True)
     monkeypatch.setattr(record, "__file__", str(installed))
     assert provenance(torch.device("cpu"))["commit"] is None
+
+
+def test_a_tree_that_travels_without_its_history_may_be_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADIW_COMMIT", "abc123")
+    assert provenance(torch.device("cpu"))["commit"] == "abc123"
+
+
+def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADIW_COMMIT", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert provenance(torch.device("cpu"))["commit"] is None

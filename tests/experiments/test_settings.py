@@ -67,6 +67,7 @@ def test_settings_are_frozen_and_survive_as_a_dict() -> None:
         ({"decay": float("inf")}, "decay must be a positive number, got inf"),
         ({"momentum": -0.1}, "momentum must be a number from 0 on, got -0.1"),
         ({"weight_decay": float("nan")}, "weight_decay must be a number from 0 on, got nan"),
+        ({"clip": 0.0}, "clip must be a positive number, got 0.0"),
         ({"seed": -1}, "seed must be from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "seed must be from 0 to 4294967295, got 4294967296"),
         (

@@ -16,7 +16,7 @@ import adiw
 transformers = pytest.importorskip("transformers", reason="needs the extra adiw[hf]")
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments  # noqa: E402
 
-from adiw.integrations.huggingface import ADIW, Collated, Indexed, ReweightingMixin  # noqa: E402
+from adiw.integrations.huggingface import ADIW, Collated, Indexed, ReweightingMixin, classify  # noqa: E402
 
 _data = Generator().manual_seed(0)
 IDS, LABELS = torch.randint(1, 20, (40, 6), generator=_data), torch.randint(3, (40,), generator=_data)
@@ -281,3 +281,60 @@ def test_a_collator_whose_rows_are_not_the_samples() -> None:
         Collated([{"x": 1}, {"x": 2}], lambda samples: {"x": torch.zeros(5)})
     with pytest.raises(TypeError, match="got list: use a data collator that gives one row of a tensor"):
         Collated([{"x": 1}, {"x": 2}], lambda samples: {"x": ["a", "b"]})
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_checkpoint_whose_weights_are_damaged(tmp_path: Path, damage: str) -> None:
+    trainer(tmp_path, num_train_epochs=1).train()
+    (file,) = tmp_path.glob("*/adiw.pt")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content[:-9] if damage == "cut" else content)
+    with pytest.raises(RuntimeError, match=r"adiw\.pt is damaged .*delete it to go on with weights of one"):
+        trainer(tmp_path).train(resume_from_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "collator", "message"),
+    [
+        (3, transformers.default_data_collator, "expected a set with a length and samples by number, got int"),
+        ([], transformers.default_data_collator, "got an empty one"),
+        (SAMPLES, None, "expected a data collator, got NoneType"),
+        ([1, 2], transformers.default_data_collator, "the data collator cannot take its samples .*mappings of"),
+        (SAMPLES, lambda samples: None, "expected columns by name from the data collator, got None"),
+        (SAMPLES, lambda samples: {}, "expected columns by name from the data collator, got {}"),
+    ],
+)
+def test_trusted_sets_that_give_no_columns(dataset: Any, collator: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"trusted set: .*{message}"):
+        Collated(dataset, collator)
+
+
+def test_what_the_user_overrides_must_give_what_is_asked_for(tmp_path: Path) -> None:
+    class Nothing(Reweighted):
+        def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> Any:
+            return None
+
+    class Three(Reweighted):
+        def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> Any:
+            return (*super().outputs_and_targets(model, batch), 3)
+
+    with pytest.raises(TypeError, match=r"make_reweight must return a weighting method such as ADIW\(\.\.\.\)"):
+        trainer(tmp_path, Nothing).train()
+    with pytest.raises(TypeError, match=r"outputs_and_targets must return \(outputs, targets\), got 3 values"):
+        trainer(tmp_path, Three).train()
+
+
+class Positional(nn.Module):
+    """Gives a plain tensor, as networks for images do."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
+
+
+def test_a_batch_or_model_that_cannot_be_classified() -> None:
+    with pytest.raises(TypeError, match="a model and a batch of columns by name, got Linear and list"):
+        classify(nn.Linear(2, 2), [])  # type: ignore[arg-type]
+    batch = {"input": torch.zeros(1, 2), "labels": torch.zeros(1), "index": torch.zeros(1)}
+    with pytest.raises(TypeError, match=r"the model gave Tensor without \.logits: use a model for classification"):
+        classify(Positional(), batch)

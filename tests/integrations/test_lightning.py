@@ -269,3 +269,14 @@ def test_a_strategy_that_splits_the_model() -> None:
 
 def test_the_one_import_has_the_same_names() -> None:
     assert (ADIW, Indexed) == (adiw.ADIW, adiw.Indexed)
+
+
+def test_what_makes_no_method_and_what_is_no_module(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"make must be called as make\(module, num_train\), got NoneType"):
+        Reweighting(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"make\(module, num_train\) must return a weighting method .*got int"):
+        trainer(Reweighting(lambda module, num_train: 3), tmp_path, 1).fit(Module(), loader())
+    with pytest.raises(TypeError, match="module must be the LightningModule, self in training_step, got Linear"):
+        weighted_loss(nn.Linear(2, 2), X, Y, torch.arange(40))  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="this module has no Trainer yet"):
+        weighted_loss(Module(), X, Y, torch.arange(40))

@@ -287,6 +287,10 @@ def test_bad_samples_are_errors(blobs: Noisy, change: dict[str, Any], message: s
 def test_bad_settings_are_errors(blobs: Noisy, setting: str) -> None:
     with pytest.raises(ValueError, match=f"{setting} must be at least 1, got 0"):
         blobs.fit(small(**{setting: 0}))
+    with pytest.raises(ValueError, match="lr must be a positive number, got 0"):
+        blobs.fit(small(lr=0))
+    with pytest.raises(ValueError, match="weight_decay must be a number from 0 on, got nan"):
+        blobs.fit(small(weight_decay=float("nan")))
     with pytest.raises(ValueError, match="divergence"):
         blobs.fit(small(divergence="kll"))
 
@@ -294,3 +298,9 @@ def test_bad_settings_are_errors(blobs: Noisy, setting: str) -> None:
 def test_before_fit_there_is_nothing_to_predict_with(blobs: Noisy) -> None:
     with pytest.raises(NotFittedError):
         small().predict(blobs.X)
+
+
+@pytest.mark.parametrize("device", ["abc", "", None, 1.5])
+def test_a_device_that_pytorch_does_not_know(blobs: Noisy, device: Any) -> None:
+    with pytest.raises(ValueError, match=r"device must name one of PyTorch's, such as \"cpu\""):
+        blobs.fit(ReweightedClassifier(epochs=1, device=device))

@@ -45,6 +45,14 @@ def test_bad_labels(name: str, y: Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_labels_that_are_no_tensor(name: str) -> None:
+    with pytest.raises(
+        TypeError, match=r"labels: expected a \(n,\) int64 tensor, came list; torch\.as_tensor makes one"
+    ):
+        parse(CASES[name]).apply(X[:2], [0, 1], NUM_CLASSES, 0, torch.Generator())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_one_class_is_too_few(name: str) -> None:
     with pytest.raises(ValueError, match="num_classes: expected at least 2"):
         parse(CASES[name]).apply(X, Y * 0, 1, 0, torch.Generator())

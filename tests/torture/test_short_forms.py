@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,8 @@ import torch
 from adiw.experiments import sealed
 from adiw.reports import readme
 from torture import __main__ as all_checks
-from torture import compare, flips, inputs, kills, verdict
+from torture import commit as commits
+from torture import compare, covered, entries, flips, inputs, kills, verdict
 from torture.command_inputs import ended_well, run_inside
 from torture.record import Record
 
@@ -24,8 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_module_with_a_main_is_a_check() -> None:
-    assert {"kills", "inputs", "flips"} <= set(all_checks.checks())
-    assert "record" not in all_checks.checks()
+    assert all_checks.checks() == ["flips", "inputs", "kills", "memory", "mutants", "processes"]
 
 
 def test_a_record_says_what_was_done_and_what_went_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +97,15 @@ def test_bad_arguments_are_refused_or_have_a_result(tmp_path: Path) -> None:
     assert min(counts["clear error"], counts["defined result"]) > 10
 
 
+def test_every_call_works_before_an_argument_is_replaced(tmp_path: Path) -> None:
+    """Else its errors would be about something else."""
+    table = entries.entries(tmp_path)
+    assert {"ADIW", "Lightning's callback", "the Trainer's mixin", "a loop of accelerate"} <= {e.name for e in table}
+    for entry in table:
+        found = verdict.verdict(partial(entry.call, **entry.good()), entry.defined)
+        assert found == ("defined result", ""), entry.name
+
+
 def test_bad_commands_end_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for given in (["run", "--lr", "nan"], ["report", "nowhere"], ["audit", str(tmp_path)], ["sweep", "abc"], ["-x"]):
@@ -109,3 +119,38 @@ def test_errors_that_nobody_here_raised_are_told() -> None:
     assert ended_well(1, "", "Traceback (most recent call last)") is not None
     assert ended_well(2, "", "") is not None
     assert ended_well(2, "", "adiw: lr must be a positive number, got nan") is None
+
+
+def test_coverage_is_of_lines_and_branches_and_fails_below_the_goal() -> None:
+    totals = {"covered_lines": 97, "num_statements": 100, "covered_branches": 94, "num_branches": 100}
+    lacking = {"missing_lines": [3], "missing_branches": [[2, 3]]}
+    whole = {"missing_lines": [], "missing_branches": []}
+    report = {"meta": {"version": "7"}, "totals": totals, "files": {"src/a.py": whole, "src/b.py": lacking}}
+    record = covered.summary(report)
+    assert record["wrong"] == ["the goal is 95.0% of both"]
+    assert record["lacking"] == {"src/b.py": {"lines": [3], "branches": [[2, 3]]}}
+    assert covered.summary({**report, "totals": {**totals, "covered_branches": 96}})["wrong"] == []
+
+
+def test_records_do_not_make_the_tree_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*command: str) -> None:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    def now() -> str:
+        return commits.commit.__wrapped__()
+
+    monkeypatch.delenv("ADIW_COMMIT", raising=False)
+    monkeypatch.setattr(commits, "ROOT", tmp_path)
+    kept, code = tmp_path / "results" / "torture" / "kills.json", tmp_path / "code.py"
+    kept.parent.mkdir(parents=True)
+    for file in (kept, code):
+        file.write_text("1")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    kept.write_text("2")
+    clean = now()
+    code.write_text("2")
+    assert len(clean) == 12
+    assert now() == f"{clean}-dirty"

@@ -35,14 +35,18 @@ def write_atomically(path: Path, payload: bytes) -> None:
 
 def save(folder: Path, state: dict[str, Any]) -> None:
     """Write ``state`` to the folder; the checkpoint that was there becomes the previous one."""
-    path = folder / NAME
+    save_file(folder / NAME, state, folder / PREVIOUS)
+
+
+def save_file(path: Path, state: dict[str, Any], previous: Path | None = None) -> None:
+    """Replace ``path`` with ``state`` and its digest; what was there becomes ``previous``, when that is named."""
     with _aside(path) as file:
         torch.save(state, file)
         _sign(file)
-    if path.exists():
-        os.replace(path, folder / PREVIOUS)
+    if previous is not None and path.exists():
+        os.replace(path, previous)
     os.replace(_part(path), path)
-    _flush(folder)
+    _flush(path.parent)
 
 
 def load(folder: Path, device: torch.device) -> dict[str, Any] | None:
@@ -51,16 +55,19 @@ def load(folder: Path, device: torch.device) -> dict[str, Any] | None:
         path = folder / name
         if not path.exists():
             continue
-        try:
-            _check(path)
-            state = dict(torch.load(path, map_location=device, weights_only=True))
-        except Exception as error:
-            older = name == NAME and (folder / PREVIOUS).exists()
-            advice = f"delete it to go on from {PREVIOUS}" if older else "delete it to start from the first epoch"
-            reason = str(error) if isinstance(error, CheckpointError) else type(error).__name__
-            raise CheckpointError(f"{path} is damaged ({reason}): {advice}") from error
-        return state
+        older = name == NAME and (folder / PREVIOUS).exists()
+        return load_file(path, device, f"go on from {PREVIOUS}" if older else "start from the first epoch")
     return None
+
+
+def load_file(path: Path, device: torch.device, otherwise: str) -> dict[str, Any]:
+    """What ``save_file`` wrote; of a damaged file an error that says what deleting it leads to."""
+    try:
+        _check(path)
+        return dict(torch.load(path, map_location=device, weights_only=True))
+    except Exception as error:
+        reason = str(error) if isinstance(error, CheckpointError) else type(error).__name__
+        raise CheckpointError(f"{path} is damaged ({reason}): delete it to {otherwise}") from error
 
 
 def _part(path: Path) -> Path:

@@ -40,7 +40,7 @@ class Collated(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, dataset: Any, collator: Collator) -> None:
-        self.columns = dict(collator([dataset[i] for i in range(len(dataset))]))
+        self.columns = _collate(dataset, collator)
         for name, column in self.columns.items():
             if not isinstance(column, Tensor) or len(column) != len(dataset):
                 what = f"shape {tuple(column.shape)}" if isinstance(column, Tensor) else type(column).__name__
@@ -54,3 +54,22 @@ class Collated(Dataset[dict[str, Tensor]]):
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         return {name: column[index] for name, column in self.columns.items()}
+
+
+def _collate(dataset: Any, collator: Collator) -> dict[str, Any]:
+    """The columns of all samples; of a set or collator that gives none, an error that says whose it is."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or len(dataset) == 0:
+        what = "an empty one" if hasattr(dataset, "__len__") else type(dataset).__name__
+        raise TypeError(f"trusted set: expected a set with a length and samples by number, got {what}")
+    if not callable(collator):
+        raise TypeError(f"trusted set: expected a data collator, got {type(collator).__name__}")
+    try:
+        batch = collator([dataset[i] for i in range(len(dataset))])
+    except Exception as error:
+        raise TypeError(
+            f"trusted set: the data collator cannot take its samples ({type(error).__name__}: {error}): give samples "
+            "like those of the training set, mappings of columns"
+        ) from error
+    if not isinstance(batch, Mapping) or not batch:
+        raise TypeError(f"trusted set: expected columns by name from the data collator, got {batch!r:.50}")
+    return dict(batch)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from adiw.dynamic import ADIW
+from adiw.engine.checkpoint import load_file, save_file
 from adiw.indexed import Indexed
 from adiw.integrations.collated import Collated, KeepIndex
-from adiw.integrations.method import Method, health
+from adiw.integrations.method import Method, check_method, health
 from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
 from adiw.observer import check_trainable
 from adiw.versions import require
@@ -37,6 +37,11 @@ def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
 
     A batch to train on must have the column "index", which the model does not see.
     """
+    if not isinstance(model, nn.Module) or not isinstance(batch, Mapping):
+        raise TypeError(
+            f"classify takes a model and a batch of columns by name, got {type(model).__name__} and "
+            f"{type(batch).__name__}"
+        )
     if model.training and "index" not in batch:
         raise ValueError(
             f'batches have no "index", only {", ".join(batch)}: wrap the training set, '
@@ -52,7 +57,17 @@ def _logits_and_labels(model: nn.Module, batch: dict[str, Any]) -> tuple[Any, An
             'TrainingArguments(label_names=["labels"]), and other names an outputs_and_targets of their own'
         )
     inputs = {key: value for key, value in batch.items() if key != "labels"}
-    return model(**inputs).logits, batch["labels"]
+    outputs = model(**inputs)
+    if not hasattr(outputs, "logits"):
+        raise TypeError(
+            f"the model gave {type(outputs).__name__} without .logits: use a model for classification, or an "
+            "outputs_and_targets of your own"
+        )
+    return outputs.logits, batch["labels"]
+
+
+def _shown(pair: Any) -> str:
+    return f"{len(pair)} values" if isinstance(pair, tuple) else type(pair).__name__
 
 
 class ReweightingMixin(Trainer):
@@ -108,7 +123,10 @@ class ReweightingMixin(Trainer):
             )
         batch = dict(inputs)
         index = batch.pop("index")
-        outputs, targets = self.outputs_and_targets(model, batch)
+        pair = self.outputs_and_targets(model, batch)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"outputs_and_targets must return (outputs, targets), got {_shown(pair)}")
+        outputs, targets = pair
         loss = self.method(outputs, targets, index, batch)
         return (loss, {"logits": outputs}) if return_outputs else loss
 
@@ -140,7 +158,8 @@ class ReweightingMixin(Trainer):
         num_train = count_samples(self.train_dataset)
         if self.method is None or self._method_of is not model:
             loader = self.get_test_dataloader(self.trusted_set)  # for its collator: unused columns are removed
-            self.method = self.make_reweight(model, Collated(loader.dataset, loader.collate_fn), num_train)
+            trusted = Collated(loader.dataset, loader.collate_fn)
+            self.method = check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
             self._method_of = model
         check_length(self.method, self.train_dataset)
 
@@ -170,7 +189,7 @@ class ReweightingMixin(Trainer):
         """The weights go where the optimizer goes: ``save_only_model`` leaves both out."""
         super()._save_optimizer_and_scheduler(output_dir)
         if self.method is not None and self.args.should_save:  # all processes have the same
-            torch.save(self.method.state_dict(), Path(output_dir, FILE))
+            save_file(Path(output_dir, FILE), self.method.state_dict())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
@@ -178,6 +197,6 @@ class ReweightingMixin(Trainer):
             return
         path = Path(checkpoint, FILE)
         if path.exists():
-            self.method.load_state_dict(torch.load(path, map_location=self.args.device, weights_only=True))
+            self.method.load_state_dict(load_file(path, self.args.device, "go on with weights of one"))
         else:
             warnings.warn(f"{path} is not there: the weights start at one", stacklevel=2)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adiw.dynamic import ADIW
 from adiw.indexed import Indexed
-from adiw.integrations.method import Method, health
+from adiw.integrations.method import Method, check_method, health
 from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
 from adiw.observer import check_trainable
 from adiw.versions import require
@@ -43,6 +43,8 @@ class Reweighting(Callback):
     """
 
     def __init__(self, make: Callable[[LightningModule, int], Method]) -> None:
+        if not callable(make):
+            raise TypeError(f"make must be called as make(module, num_train), got {type(make).__name__}")
         self.make = make
         self.method: Method | None = None
         self._module: LightningModule | None = None  # the one that the method was made for
@@ -62,7 +64,8 @@ class Reweighting(Callback):
         _check_strategy(trainer)
         check_trainable(pl_module)
         if self.method is None or self._module is not pl_module:
-            self.method, self._module = self.make(pl_module, count_samples(_loader(trainer).dataset)), pl_module
+            made = self.make(pl_module, count_samples(_loader(trainer).dataset))
+            self.method, self._module = check_method(made, "make(module, num_train)"), pl_module
         check_repeats(self.method, _loader(trainer))
         self.method.to(pl_module.device)  # first: random numbers are restored on their device
         if self._saved:
@@ -116,6 +119,10 @@ def weighted_loss(module: LightningModule, outputs: Any, targets: Any, index: Te
         index: (n,) each sample's number in the training set.
         inputs: the inputs of the pass, for methods that run the model again.
     """
+    if not isinstance(module, LightningModule):
+        raise TypeError(f"module must be the LightningModule, self in training_step, got {type(module).__name__}")
+    if module._trainer is None:
+        raise RuntimeError("weighted_loss is for training_step: this module has no Trainer yet")
     callbacks = module.trainer.callbacks  # type: ignore[attr-defined]  # Lightning sets it without declaring it
     found = [callback for callback in callbacks if isinstance(callback, Reweighting)]
     if len(found) != 1:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from adiw.health import Summary
 from adiw.ledger import Ledger
@@ -29,6 +29,13 @@ class Method(Protocol):
     def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
 
     def to(self, device: Any) -> Any: ...
+
+
+def check_method(made: Any, by: str) -> Any:
+    """What a function of the user's made, when it is a weighting method."""
+    if not isinstance(made, nn.Module) or not hasattr(made, "ledger"):
+        raise TypeError(f"{by} must return a weighting method such as ADIW(...), got {type(made).__name__}")
+    return made
 
 
 def health(method: Method) -> dict[str, float]:

@@ -103,9 +103,10 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         numbers = self._numbers(labels, going_on=bool(last))
         for name in ("epochs", "batch_size"):
             check_count(name, getattr(self, name), least=1)
-        for name, valid in (("lr", is_positive(self.lr)), ("weight_decay", is_number(self.weight_decay, least=0))):
-            if not valid:
-                raise ValueError(f"{name} must be a finite number from 0 on, got {getattr(self, name)!r}")
+        if not is_positive(self.lr):
+            raise ValueError(f"lr must be a positive number, got {self.lr!r}")
+        if not is_number(self.weight_decay, least=0):
+            raise ValueError(f"weight_decay must be a number from 0 on, got {self.weight_decay!r}")
         trusted = self._trusted(X_val, y_val)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed, self.device):

@@ -82,7 +82,11 @@ def as_tensor(X: NDArray[np.float32]) -> Tensor:
 @contextmanager
 def seeded(seed: int, device: str) -> Iterator[None]:
     """torch's random state from this seed, and afterwards as it was."""
-    gpus = range(torch.cuda.device_count()) if torch.device(device).type == "cuda" else []
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f'device must name one of PyTorch\'s, such as "cpu" or "cuda:0", got {device!r}') from error
+    gpus = range(torch.cuda.device_count()) if kind == "cuda" else []
     with torch.random.fork_rng(devices=list(gpus)):
         torch.manual_seed(seed)
         yield

@@ -1,0 +1,80 @@
+"""Files that are not what they should be, and paths that lead nowhere."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import struct
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from adiw.data import DATASETS, ImageFiles, Samples, load
+from adiw.data.cifar_pickle import read_pickle
+from adiw.data.idx import read_idx
+from adiw.experiments import recipes
+from adiw.shifts import read_indices
+from torture import values
+from torture.entries.entry import COUNT, NAME, SETS, Entry, Make, pick
+from torture.verdict import anything
+
+
+@cache
+def files(work: Path) -> dict[str, bytes]:
+    """The content of a good file of each kind."""
+    pixels = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
+    idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", *pixels.shape) + pixels.tobytes()
+    images = np.zeros((2, 3072), np.uint8)
+    toml = (Path(recipes.__file__).parent / "recipe_files" / "val-size.toml").read_bytes()
+    return {
+        "a.idx": idx,
+        "a.idx.gz": gzip.compress(idx),
+        "batch": pickle.dumps({b"data": images, b"labels": [1, 2]}, protocol=2),
+        "rows.csv": b"a,b,label\n" + b"1,2.5,x\n2,0.5,y\n3,1.5,x\n4,0.25,y\n" * 3,
+        "trusted.txt": b"0\n3\n5\n",
+        "recipe.toml": toml,
+    }
+
+
+def readers(work: Path) -> list[Entry]:
+    """Files that are not what they should be, and paths that lead nowhere."""
+    read: dict[str, Callable[[Path], Any]] = {
+        "a.idx": lambda path: read_idx(path, 3),
+        "a.idx.gz": lambda path: read_idx(path, 3),
+        "batch": lambda path: read_pickle(path.read_bytes(), path, b"labels"),
+        "rows.csv": lambda path: load("csv", path=path, target="label").train.x,
+        "trusted.txt": read_indices,
+        "recipe.toml": recipes.load_file,
+    }
+    entries = []
+    for name, good in files(work).items():
+        payload = partial(lambda good, random: values.content(random, good), good)
+        call = partial(read_file, work / name, read[name])
+        entries.append(Entry(f"file {name}", call, partial(dict, payload=good), {"payload": payload}, anything))
+    paths = (work / "nowhere", work, "", "\0", "x" * 5000, Path("/dev/null"), 3, 2.5, *values.ANYTHING)
+    bad: dict[str, Make] = {"name": pick((*values.NAMES, *DATASETS)), "root": pick(paths), "path": pick(paths)}
+    bad |= {"target": NAME, "size": COUNT, "seed": COUNT}
+    entries.append(Entry("data.load", load, lambda: {"name": "digits"}, bad, anything))
+    x, y = torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])
+    samples: dict[str, Make] = {"x": values.tensor, "y": values.tensor, "index": values.tensor}
+    good = lambda: {"x": x, "y": y, "index": torch.tensor([1])}  # noqa: E731
+    entries.append(Entry("Samples", some_samples, good, samples, anything))
+    images: dict[str, Make] = {"paths": pick((*SETS, ("a.png",))), "y": values.tensor, "size": COUNT}
+    entries.append(
+        Entry("ImageFiles", ImageFiles, lambda: {"paths": (Path("a"),), "y": y[:1]}, images, anything, 0.5)
+    )
+    return entries
+
+
+def read_file(path: Path, read: Callable[[Path], Any], payload: bytes) -> Any:
+    path.write_bytes(payload)
+    return read(path)
+
+
+def some_samples(x: Any, y: Any, index: Any) -> Any:
+    made = Samples(x, y)
+    return made.subset(index, made.y[: len(index)] if isinstance(index, torch.Tensor) and index.ndim else made.y)
