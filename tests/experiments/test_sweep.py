@@ -54,6 +54,21 @@ def test_records_say_what_was_run_and_what_came_out(whole: Path) -> None:
         assert {"versions", "hardware", "commit", "judged_on", "weights"} <= line.keys()
 
 
+def test_records_alone_are_enough_for_what_is_done(tmp_path: Path, whole: Path) -> None:
+    """As in a clone of a repository that keeps the records and not the runs."""
+    recipe, out = small(tmp_path), tmp_path / "out"
+    work = sweep(recipe, out)
+    kept = [json.loads(line) for line in (whole / RESULTS).read_text().splitlines()]
+    lost, dead = kept[0], kept[5]
+    lines = [{**line, "status": "dead"} if line is dead else line for line in kept if line is not lost]
+    work.folder.path.mkdir(exist_ok=True)
+    for line in lines:
+        line.pop("crc32", None)
+        work.folder.append_row(RESULTS, line)
+    again = [(job.row, job.column, job.trial) for job, _ in sweep(recipe, out).run(plan(recipe))]
+    assert sorted(again) == sorted((line["row"], line["column"], line["trial"]) for line in (lost, dead))
+
+
 @pytest.mark.parametrize(("side_by_side", "epochs"), [(1, 5), (3, 5), (2, 1)])
 def test_an_interrupted_sweep_goes_on_to_the_same_files(
     tmp_path: Path, whole: Path, side_by_side: int, epochs: int

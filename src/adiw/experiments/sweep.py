@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,19 @@ class Sweep:
         self.side_by_side, self.processes = side_by_side, processes
 
     def ended(self, job: Planned) -> str | None:
-        """How this run ended: done or dead; None while it is to be run."""
+        """How this run ended: done or dead; None while it is to be run.
+
+        Where only the records were kept, as in a clone of this repository, a run that they call done is done.
+        """
         file = self.folder.path / job.folder / "result.json"
-        return str(read_json(file)["status"]) if file.exists() else None
+        if file.exists():
+            return str(read_json(file)["status"])
+        return "done" if (job.folder, job.row, job.column) in self._done else None
+
+    @cached_property
+    def _done(self) -> set[tuple[str, str, str]]:
+        """What the records called done when this sweep was opened."""
+        return {(r["folder"], r["row"], r["column"]) for r in self.records(RESULTS) if r["status"] == "done"}
 
     def run(
         self,
