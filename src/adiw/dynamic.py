@@ -13,7 +13,7 @@ from adiw.divergences import Divergence, learns, resolve
 from adiw.estimation import Round, run_round, start_memory
 from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
-from adiw.limits import Limits
+from adiw.limits import Limits, drop_negligible
 from adiw.losses import no_autocast
 from adiw.observer import Criterion, Forward, Observer, Precision, check_trainable, follow
 from adiw.pair import Pair, match
@@ -193,7 +193,8 @@ class ADIW(nn.Module):
         ready = ~warm
         done = self._run_round(pair, index, val.index, ready)
         estimated = pair.used_train
-        raw = torch.where(estimated, done.problem.weights(done.end), self.raw.read(index))
+        weights = drop_negligible(done.problem.weights(done.end))
+        raw = torch.where(estimated, weights, self.raw.read(index))
         factor = self.transform.factor(train.group)
         # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
         used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
