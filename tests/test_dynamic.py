@@ -123,11 +123,27 @@ def test_weights_of_samples_outside_the_batch_do_not_change(divergence: Any) -> 
     assert not torch.equal(reweight.weights, before)
 
 
+def test_a_weight_that_nobody_feels_is_zero_in_the_loss_and_in_the_store() -> None:
+    """Samples 6.3 and 7.2 away from the nearest trusted one weigh about e^-80 and e^-104, at a width of 0.5."""
+    _, reweight = echo()
+    _, weights = call(reweight, torch.tensor([0.2, 0.6, 4.0, 7.3, 8.2]), torch.arange(5))
+    assert 0 < weights[2] < 1e-6
+    assert weights[3:].tolist() == reweight.weights[3:5].tolist() == [0, 0]
+
+
 def test_a_sample_that_occurs_twice_keeps_the_mean_of_its_weights() -> None:
     _, reweight = echo(divergence=MMD(width=0.3), repeats=True)
     _, weights = call(reweight, losses(5), torch.tensor([4, 2, 4, 0, 4]))
     torch.testing.assert_close(reweight.weights[4], weights[[0, 2, 4]].mean())
     torch.testing.assert_close(reweight.weights[[2, 0]], weights[[1, 3]])
+
+
+def test_nobody_looks_for_repeats_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Tensor] = []
+    monkeypatch.setattr("adiw.store.mean_of_duplicates", lambda index, values: asked.append(index) or values)
+    for repeats in (False, True):
+        call(echo(divergence=MMD(width=0.3), repeats=repeats)[1], losses(5), torch.arange(5))
+        assert bool(asked) == repeats
 
 
 def test_a_sample_that_occurs_twice_is_refused_unless_it_is_meant() -> None:

@@ -41,7 +41,7 @@ def observer(model: nn.Module, criterion: Criterion = CROSS_ENTROPY, forward: An
 
 
 def look(observer: Observer, batch: Any, outputs: Any, dtype: torch.dtype) -> Observed:
-    return observer.evaluate(batch, observer.autocast_of(outputs), dtype)
+    return observer.evaluate(batch, observer.precision_of(outputs), dtype)
 
 
 def test_every_module_is_left_in_its_own_mode() -> None:

@@ -13,9 +13,9 @@ from adiw.divergences import Divergence, learns, resolve
 from adiw.estimation import Round, run_round, start_memory
 from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
-from adiw.limits import Limits
+from adiw.limits import Limits, drop_negligible
 from adiw.losses import no_autocast
-from adiw.observer import Criterion, Forward, Observer, check_trainable, follow
+from adiw.observer import Criterion, Forward, Observer, Precision, check_trainable, follow
 from adiw.pair import Pair, match
 from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
@@ -136,9 +136,9 @@ class ADIW(nn.Module):
         A step does so by itself. A loop that asks ``probe.turn()`` before its training pass, and calls this when the
         answer is yes, does it while the training pass holds no memory yet.
         """
-        autocast = self.observer.autocast_of(None)
+        precision = self.observer.precision_of(None)
         with torch.no_grad(), no_autocast(self.raw.slots.device):
-            self.probe.look(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
+            self.probe.look(lambda batch: self.observer.evaluate(batch, precision, self._dtype))
 
     def forward(
         self,
@@ -161,24 +161,26 @@ class ADIW(nn.Module):
             return losses.mean()
         if torch.is_grad_enabled() and not losses.requires_grad:
             check_trainable(self.observer.model)
-        step, autocast = self.ledger.enter(index, losses), self.observer.autocast_of(outputs)
+        step, precision = self.ledger.enter(index, losses), self.observer.precision_of(outputs)
         if step.first:
             self.ledger.team.share_state(self)
         self.randomness.on(losses.device)  # here, since a compiled estimation cannot make generators
         with torch.no_grad(), no_autocast(losses.device):
-            train = self.ledger.whole(self._observe(losses, targets, inputs, features, autocast))
-            val = self.probe.read(lambda batch: self.observer.evaluate(batch, autocast, self._dtype))
+            train = self.ledger.whole(self._observe(losses, targets, inputs, features, precision))
+            val = self.probe.read(lambda batch: self.observer.evaluate(batch, precision, self._dtype))
             weights = self.ledger.team.own(self.estimate(step.everyone, train, val, step.sound), len(losses))
         return self.ledger.weighted_mean(step, weights, losses, outputs)
 
-    def _observe(self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, autocast: Any) -> Observed:
+    def _observe(
+        self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, precision: Precision
+    ) -> Observed:
         """z of the training batch: from the training pass itself, or from the paper's separate pass."""
         if features is not None and isinstance(self.transform, LossValue):
             raise ValueError("features= is for transform=adiw.Features(...): with the loss as z it would be ignored")
         if not self.exact:
             return self.transform.observe(losses.detach().to(self._dtype), targets, features)
         reason = "exact=True takes z from a separate pass in evaluation mode"
-        return self.observer.evaluate(self.observer.training_batch(inputs, targets, reason), autocast, self._dtype)
+        return self.observer.evaluate(self.observer.training_batch(inputs, targets, reason), precision, self._dtype)
 
     def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
         """Weight estimation alone (lines 1 and 4 to 9 of Algorithm 1): the weights for the loss (n,), also kept.
@@ -191,15 +193,17 @@ class ADIW(nn.Module):
         ready = ~warm
         done = self._run_round(pair, index, val.index, ready)
         estimated = pair.used_train
-        raw = torch.where(estimated, done.problem.weights(done.end), self.raw.read(index))
+        weights = drop_negligible(done.problem.weights(done.end))
+        raw = torch.where(estimated, weights, self.raw.read(index))
         factor = self.transform.factor(train.group)
         # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
         used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
         used = self.limits.apply(used, finite)
         keep = estimated & ready
-        self.ledger.used.write(index, used, keep)
+        distinct = self.ledger.distinct(index)
+        self.ledger.used.write(index, used, keep, distinct)
         if self.estimates is not None:
-            self.estimates.write(index, raw, keep)
+            self.estimates.write(index, raw, keep, distinct)
         return torch.where(warm, 1, used)
 
     def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, ready: Tensor) -> Round:

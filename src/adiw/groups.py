@@ -42,14 +42,14 @@ def group_max(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def spread(per_group: Tensor, group: Tensor) -> Tensor:
-    """Give every sample the value of its group: (num_groups,) -> (n,).
+    """Give every sample the value of its group: (num_groups,) -> (n,), or (1,) for a single group, as it broadcasts.
 
     Samples that are left out get the value of group 0: mask them where it matters.
 
     >>> spread(torch.tensor([5.0, 2.0]), torch.tensor([0, 1, 0]))
     tensor([5., 2., 5.])
     """
-    return per_group.expand(len(group)) if len(per_group) == 1 else per_group[group.clamp_min(0)]
+    return per_group if len(per_group) == 1 else per_group[group.clamp_min(0)]
 
 
 def same_group(left: Tensor, right: Tensor) -> Tensor:

@@ -106,6 +106,10 @@ class Ledger(nn.Module):
             self.nonfinite[-1:].zero_()  # what pads the batch is nobody's
         return step
 
+    def distinct(self, index: Tensor) -> bool:
+        """Whether it is known that no sample is twice in a step's index (g,): on the CPU of a process alone."""
+        return not self.repeats and not index.is_cuda and self.team.size == 1
+
     def warming_up(self, steps: int | None) -> Tensor:
         """Whether this step is among the first ``steps``, or for None in the first epoch: a boolean on the device."""
         return self.seen_samples <= len(self.used) if steps is None else self.seen_steps <= steps

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from adiw.arguments import check_vector, is_number, is_real
+
+NEGLIGIBLE = 1e-24  # no mean feels it, and gradients as small as float32's precision are still normal numbers
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,17 @@ class Limits:
         elif self.cap is not None:
             weights = weights.clamp_max(cap)
         return raise_ess(weights, self.min_ess, counted) if self.min_ess > 0 else weights
+
+
+def drop_negligible(weights: Tensor) -> Tensor:
+    """The weights (n,) with zero for those that no mean feels.
+
+    The gradients of such samples would be denormal numbers, with which a processor works many times as long.
+
+    >>> drop_negligible(torch.tensor([1e-30, 0.5]))
+    tensor([0.0000, 0.5000])
+    """
+    return functional.threshold(weights, NEGLIGIBLE, 0)
 
 
 def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = None) -> Tensor:

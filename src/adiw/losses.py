@@ -12,8 +12,8 @@ from torch import Tensor
 
 def no_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Full precision, whatever autocast is in force."""
-    available = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if available else nullcontext()
+    in_force = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    return torch.autocast(device.type, enabled=False) if in_force else nullcontext()
 
 
 def per_sample_losses(criterion: Callable[[Any, Any], Tensor], outputs: Any, targets: Any) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from adiw.transforms import Observed, Transform
 
 Criterion = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
+Precision = tuple[str, torch.dtype | None]  # kind of device and dtype of an autocast, None where there is none
 
 
 class Observer:
@@ -40,10 +42,10 @@ class Observer:
             )
         return per_sample_losses(self.criterion, outputs, targets)
 
-    def evaluate(self, batch: Any, autocast: AbstractContextManager[Any], dtype: torch.dtype) -> Observed:
-        """z and groups of a batch in evaluation mode, under ``autocast``. No gradient."""
+    def evaluate(self, batch: Any, precision: Precision, dtype: torch.dtype) -> Observed:
+        """z and groups of a batch in evaluation mode, under the autocast of this precision. No gradient."""
         with torch.no_grad():
-            with evaluation_mode(self.model), autocast:
+            with evaluation_mode(self.model), autocast_to(*precision):
                 outputs, targets, *features = self.run(batch)
             losses = self.losses(outputs, targets).to(dtype)
             return self.transform.observe(losses, targets, features[0] if features else None)
@@ -74,21 +76,15 @@ class Observer:
             )
         return self.model(batch[0]), batch[1]
 
-    def autocast_of(self, outputs: Any) -> AbstractContextManager[Any]:
-        """The autocast that the training outputs were made under: the one in force, or the one that shows in them."""
-        return autocast_to(*self.precision_of(outputs))
-
-    def precision_of(self, outputs: Any) -> tuple[str, torch.dtype | None]:
-        """(kind of device, dtype) of that autocast; None where there is none."""
-        parameter = next(self.model.parameters(), None)
-        device = outputs.device if isinstance(outputs, Tensor) else getattr(parameter, "device", torch.device("cpu"))
-        dtype = None
-        if torch.is_autocast_enabled(device.type):
-            dtype = torch.get_autocast_dtype(device.type)
-        elif isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16):
-            whole = parameter is not None and parameter.dtype == torch.float32
-            dtype = outputs.dtype if whole else None
-        return device.type, dtype
+    def precision_of(self, outputs: Any) -> Precision:
+        """Of the autocast that the training outputs were made under: the one in force, or what shows in them."""
+        found = outputs if isinstance(outputs, Tensor) else next(self.model.parameters(), torch.empty(0))
+        kind = found.device.type
+        if torch.is_autocast_enabled(kind):
+            return kind, torch.get_autocast_dtype(kind)
+        narrow = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
+        shows = narrow and any(parameter.dtype == torch.float32 for parameter in islice(self.model.parameters(), 1))
+        return kind, outputs.dtype if shows else None
 
 
 def autocast_to(kind: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 from torch import Tensor, nn
 
@@ -87,12 +89,14 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
     if index.shape != (count,):
         raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
     index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
-    bad = index.clamp(0, size - 1) != index
     if index.is_cuda:
+        bad = index.clamp(0, size - 1) != index
         return torch.where(bad, size, index), bad.sum()
-    if bool(bad.any()):
+    numbers = index.tolist()  # on the host a few hundred numbers are read faster than a tensor is asked
+    if min(numbers, default=0) < 0 or max(numbers, default=0) >= size:
+        bad_one = next(number for number in numbers if not 0 <= number < size)
         raise IndexError(
-            f"index {int(index[bad][0])} is not in the training set: num_train is {size}, which must be the length "
+            f"index {bad_one} is not in the training set: num_train is {size}, which must be the length "
             "of the set in adiw.Indexed and stay so while training"
         )
     return index, None
@@ -107,7 +111,7 @@ def check_distinct(index: Tensor) -> None:
     """
     if index.is_cuda:
         return
-    ordered = index.sort().values
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if len(twice):
-        raise ValueError(f"sample {int(twice[0])} is twice in a batch, so the sampler repeats samples: {REPEATS}")
+    numbers = index.tolist()
+    if len(set(numbers)) < len(numbers):
+        twice = min(number for number, times in Counter(numbers).items() if times > 1)
+        raise ValueError(f"sample {twice} is twice in a batch, so the sampler repeats samples: {REPEATS}")

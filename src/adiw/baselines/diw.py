@@ -106,9 +106,9 @@ class DIW(nn.Module):
     def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:
         """z of the training batch and of a validation batch, in evaluation mode."""
         dtype = self.ledger.used.slots.dtype
-        train = self.observer.evaluate(batch, self.observer.autocast_of(outputs), dtype)
+        train = self.observer.evaluate(batch, self.observer.precision_of(outputs), dtype)
         val = self.probe.read(
-            lambda val_batch: self.observer.evaluate(val_batch, self.observer.autocast_of(outputs), dtype)
+            lambda val_batch: self.observer.evaluate(val_batch, self.observer.precision_of(outputs), dtype)
         )
         return train, val
 

@@ -15,11 +15,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.directional import Parameters, double_backward, forward_mode, lacks_forward_mode
 from adiw.losses import guard_gradient
-from adiw.observer import Criterion, Forward, Observer, autocast_to
+from adiw.observer import Criterion, Forward, Observer, Precision, autocast_to
 from adiw.probe import Probe
 from adiw.transforms import LossValue
-
-Precision = tuple[str, torch.dtype | None]
 
 
 class Virtual(nn.Module):
