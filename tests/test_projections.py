@@ -445,8 +445,11 @@ def test_a_piece_ends_at_the_next_event() -> None:
 
 
 def test_totals_and_bounds_that_cannot_be_reached() -> None:
-    with pytest.raises(ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 1e\+39"):
-        weighted_simplex(torch.ones(2), torch.ones(2), 1e39)
+    with pytest.raises(
+        ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 2\.5e\+38"
+    ):
+        weighted_simplex(torch.ones(2), torch.ones(2), 2.5e38)
+    assert_close(weighted_simplex(torch.ones(2), torch.ones(2), 1e38), torch.full((2,), 5e37))
     with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
         box_mean_band(torch.ones(4), low=torch.ones(3), group=torch.arange(4) % 2, num_groups=2)
 
@@ -489,3 +492,8 @@ def test_coefficients_are_as_many_as_entries() -> None:
     for project in (weighted_simplex, clamp_rescale):
         with pytest.raises(ValueError, match=r"^a must be \(2,\), got \(3,\)"):
             project(torch.ones(2), torch.ones(3))
+
+
+def test_entries_that_are_left_out_do_not_set_the_scale() -> None:
+    v, a, used = torch.tensor([1e-35, 5.0]), torch.ones(2), torch.tensor([True, False])
+    assert clamp_rescale(v, a, used).tolist() == [1.0, 0.0]
