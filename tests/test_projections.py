@@ -497,3 +497,8 @@ def test_coefficients_are_as_many_as_entries() -> None:
 def test_entries_that_are_left_out_do_not_set_the_scale() -> None:
     v, a, used = torch.tensor([1e-35, 5.0]), torch.ones(2), torch.tensor([True, False])
     assert clamp_rescale(v, a, used).tolist() == [1.0, 0.0]
+
+
+def test_groups_of_very_different_size_are_rescaled_apart() -> None:
+    v, a = torch.tensor([1e-35, 5.0]), torch.ones(2)
+    assert clamp_rescale(v, a, torch.tensor([0, 1]), 2).tolist() == [1.0, 1.0]
