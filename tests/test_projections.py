@@ -502,3 +502,10 @@ def test_entries_that_are_left_out_do_not_set_the_scale() -> None:
 def test_groups_of_very_different_size_are_rescaled_apart() -> None:
     v, a = torch.tensor([1e-35, 5.0]), torch.ones(2)
     assert clamp_rescale(v, a, torch.tensor([0, 1]), 2).tolist() == [1.0, 1.0]
+
+
+def test_a_bound_beyond_the_largest_number_is_none() -> None:
+    v = torch.tensor([-1.0, 3.0])
+    assert box(v, 1e39).tolist() == [0.0, 3.0]
+    assert_close(box_mean_band(v, 1e39), torch.tensor([0.0, 2.0]))
+    assert box(v.half(), 1e5).tolist() == [0.0, 3.0]
