@@ -353,8 +353,10 @@ def test_the_smallest_mass_counts_as_none() -> None:
     assert_close(clamp_rescale(torch.ones(1), 2 * a), 1 / (2 * a))
 
 
-def test_a_small_coefficient_still_moves_its_entry() -> None:
+@pytest.mark.parametrize("small", [0, 1024])
+def test_a_small_coefficient_still_moves_its_entry(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """x = v - tau a: at a tau of -1e8 even a coefficient of 1e-16 is felt."""
+    monkeypatch.setattr(projections, "SMALL", small)
     x = weighted_simplex(torch.tensor([-1e8, 0.0], dtype=torch.float64), torch.tensor([1.0, 1e-16]).double())
     assert float(x[1]) == pytest.approx(1e-8, rel=1e-6)
 
@@ -509,3 +511,21 @@ def test_a_bound_beyond_the_largest_number_is_none() -> None:
     assert box(v, 1e39).tolist() == [0.0, 3.0]
     assert_close(box_mean_band(v, 1e39), torch.tensor([0.0, 2.0]))
     assert box(v.half(), 1e5).tolist() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("small", "v", "a"),
+    [(0, 3e38, 1e-3), (0, 3e38, 1e-6), (1024, 3e38, 1e-3), (1024, 3e38, 1e-6), (1024, 1e30, 1e-10)],
+)
+def test_entries_beside_which_no_other_counts(
+    monkeypatch: pytest.MonkeyPatch, small: int, v: float, a: float
+) -> None:
+    """v / a is more than a number can be, above or below zero."""
+    monkeypatch.setattr(projections, "SMALL", small)
+    coefficients = torch.tensor([a, 1.0, 0.5, 0.0])
+    assert_close(
+        weighted_simplex(torch.tensor([v, 1.0, 2.0, 7.0]), coefficients), torch.tensor([1 / a, 0.0, 0.0, 7.0])
+    )
+    assert_close(
+        weighted_simplex(torch.tensor([-v, 1.0, -9.0, 7.0]), coefficients), torch.tensor([0.0, 1.0, 0.0, 7.0])
+    )
