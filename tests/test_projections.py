@@ -529,3 +529,10 @@ def test_entries_beside_which_no_other_counts(
     assert_close(
         weighted_simplex(torch.tensor([-v, 1.0, -9.0, 7.0]), coefficients), torch.tensor([0.0, 1.0, 0.0, 7.0])
     )
+
+
+@pytest.mark.parametrize("small", [0, 1024])
+def test_entries_that_nobody_feels_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(projections, "SMALL", small)
+    x = weighted_simplex(torch.tensor([1e30, 1.0, 3.0]), torch.tensor([1e-18, 1.0, 1.0]))
+    assert_close(x, torch.tensor([1e30, 0.0, 1.0]))
