@@ -371,8 +371,10 @@ def test_the_smallest_mass_counts_as_none() -> None:
     assert_close(clamp_rescale(torch.ones(1), 2 * a), 1 / (2 * a))
 
 
-def test_a_small_coefficient_still_moves_its_entry() -> None:
+@pytest.mark.parametrize("small", [0, 1024])
+def test_a_small_coefficient_still_moves_its_entry(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """x = v - tau a: at a tau of -1e8 even a coefficient of 1e-16 is felt."""
+    monkeypatch.setattr(projections, "SMALL", small)
     x = weighted_simplex(torch.tensor([-1e8, 0.0], dtype=torch.float64), torch.tensor([1.0, 1e-16]).double())
     assert float(x[1]) == pytest.approx(1e-8, rel=1e-6)
 
@@ -463,8 +465,11 @@ def test_a_piece_ends_at_the_next_event() -> None:
 
 
 def test_totals_and_bounds_that_cannot_be_reached() -> None:
-    with pytest.raises(ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 1e\+39"):
-        weighted_simplex(torch.ones(2), torch.ones(2), 1e39)
+    with pytest.raises(
+        ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 2\.5e\+38"
+    ):
+        weighted_simplex(torch.ones(2), torch.ones(2), 2.5e38)
+    assert_close(weighted_simplex(torch.ones(2), torch.ones(2), 1e38), torch.full((2,), 5e37))
     with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
         box_mean_band(torch.ones(4), low=torch.ones(3), group=torch.arange(4) % 2, num_groups=2)
 
@@ -507,3 +512,45 @@ def test_coefficients_are_as_many_as_entries() -> None:
     for project in (weighted_simplex, clamp_rescale):
         with pytest.raises(ValueError, match=r"^a must be \(2,\), got \(3,\)"):
             project(torch.ones(2), torch.ones(3))
+
+
+def test_entries_that_are_left_out_do_not_set_the_scale() -> None:
+    v, a, used = torch.tensor([1e-35, 5.0]), torch.ones(2), torch.tensor([True, False])
+    assert clamp_rescale(v, a, used).tolist() == [1.0, 0.0]
+
+
+def test_groups_of_very_different_size_are_rescaled_apart() -> None:
+    v, a = torch.tensor([1e-35, 5.0]), torch.ones(2)
+    assert clamp_rescale(v, a, torch.tensor([0, 1]), 2).tolist() == [1.0, 1.0]
+
+
+def test_a_bound_beyond_the_largest_number_is_none() -> None:
+    v = torch.tensor([-1.0, 3.0])
+    assert box(v, 1e39).tolist() == [0.0, 3.0]
+    assert_close(box_mean_band(v, 1e39), torch.tensor([0.0, 2.0]))
+    assert box(v.half(), 1e5).tolist() == [0.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("small", "v", "a"),
+    [(0, 3e38, 1e-3), (0, 3e38, 1e-6), (1024, 3e38, 1e-3), (1024, 3e38, 1e-6), (1024, 1e30, 1e-10)],
+)
+def test_entries_beside_which_no_other_counts(
+    monkeypatch: pytest.MonkeyPatch, small: int, v: float, a: float
+) -> None:
+    """v / a is more than a number can be, above or below zero."""
+    monkeypatch.setattr(projections, "SMALL", small)
+    coefficients = torch.tensor([a, 1.0, 0.5, 0.0])
+    assert_close(
+        weighted_simplex(torch.tensor([v, 1.0, 2.0, 7.0]), coefficients), torch.tensor([1 / a, 0.0, 0.0, 7.0])
+    )
+    assert_close(
+        weighted_simplex(torch.tensor([-v, 1.0, -9.0, 7.0]), coefficients), torch.tensor([0.0, 1.0, 0.0, 7.0])
+    )
+
+
+@pytest.mark.parametrize("small", [0, 1024])
+def test_entries_that_nobody_feels_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+    monkeypatch.setattr(projections, "SMALL", small)
+    x = weighted_simplex(torch.tensor([1e30, 1.0, 3.0]), torch.tensor([1e-18, 1.0, 1.0]))
+    assert_close(x, torch.tensor([1e30, 0.0, 1.0]))

@@ -13,8 +13,8 @@ from adiw import projections
 from adiw.projections import box, box_mean_band, clamp_rescale, non_negative, simplex, weighted_simplex
 from tests.divergences.numbers import hostile, number
 
-finite = number.filter(lambda x: abs(x) < 3e38)
-coefficient = st.sampled_from([0.0, 1e-3, 0.1, 0.5, 1.0])
+finite = number.filter(lambda x: abs(x) < float("inf"))
+coefficient = st.sampled_from([0.0, 1e-6, 1e-3, 0.1, 0.5, 1.0])
 GROUPS = 3
 
 

@@ -33,23 +33,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--module", action="append", choices=list(CORE), help="only this one (may be repeated)")
     parser.add_argument("--again", action="store_true", help="only those that survived the last time")
+    parser.add_argument("--where", help="only those of this function, beside what survived the last time")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"modules": {}}
     for module in options.module or CORE:
-        record["modules"][module] = _try_module(module, record["modules"].get(module), options.again, options.jobs)
+        last = record["modules"].get(module) if options.again or options.where else None
+        record["modules"][module] = _try_module(module, last, options.where, options.jobs)
         _write(record)
     unexplained = sum(not survivor["why"] for kept in record["modules"].values() for survivor in kept["survivors"])
     print(f"score {record['score']}%, {record['survived']} survivors, {unexplained} of them without a reason")
     return int(record["score"] < GOAL or unexplained > 0)
 
 
-def _try_module(module: str, last: dict[str, Any] | None, again: bool, jobs: int) -> dict[str, Any]:
+def _try_module(module: str, last: dict[str, Any] | None, where: str | None, jobs: int) -> dict[str, Any]:
+    """Try the mutants of a module; with its last record those that survived then, and those of one function."""
     from torture.mutation.candidates import mutants  # mutmut is in the extra: reading the record does not need it
 
     found = mutants((ROOT / "src" / module).read_text())
-    known = {_key(survivor) for survivor in last["survivors"]} if again and last else None
-    tried = [one for one in found if known is None or (one.where, one.was, one.now) in known]
+    known = {_key(survivor) for survivor in last["survivors"]} if last else None
+    tried = [one for one in found if known is None or one.where == where or (one.where, one.was, one.now) in known]
     with tempfile.TemporaryDirectory() as folder:
         ((_, plain),) = run_all([Trial(module, "", tests_of(module))], Path(folder) / "plain", 1)
         if plain.outcome != "survived":

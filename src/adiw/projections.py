@@ -96,9 +96,13 @@ def weighted_simplex(
     unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
     unit = torch.where(unit > smallest_mass(v.dtype), unit, 1)
     target, a = total / unit, a / spread(unit, group)
+    felt = a > torch.finfo(v.dtype).eps ** 2
+    far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is a number, and beyond it as good as the largest
+    v, a = torch.where(felt, v.clamp(-far, far), v), torch.where(felt, a, 0)
     if len(v) <= SMALL:
         return _small_simplex(v, a, target, group)
-    return _box_band(v, a, float("inf"), target, target, group, num_groups)
+    wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may be any size
+    return _box_band(*wide, float("inf"), target, target, group, num_groups).to(v.dtype)
 
 
 def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
