@@ -2,8 +2,9 @@
 
 Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
 results/versions/NAME.json: versions, commit, and for each part how many tests passed, which failed, and how many were
-skipped for which reason. Parts that are not run keep the record that they have of the same versions, with the commit
-that it was made at. ``--as-is`` runs with the packages that an interpreter has; versions/NAME.txt only names them.
+skipped for which reason. Parts that are not run keep the record that they have of the same Python, torch and numpy,
+with the commit that it was made at and the versions that have changed since (``with``). ``--as-is`` runs with the
+packages that an interpreter has; versions/NAME.txt only names them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"gpu"}  # what needs a device
 TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
 BAD = {"failure", "error"}  # in a JUnit report
-PACKAGES = "import json, sys, platform; from importlib import metadata as m; " + (
-    "print(json.dumps({'python': platform.python_version(), **{n: m.version(n) for n in sys.argv[1:]}}))"
-)
+PACKAGES = """
+import json, platform, sys
+from importlib import metadata
+found = {name: metadata.version(name) for name in sys.argv[1:] if next(metadata.distributions(name=name), None)}
+print(json.dumps({"python": platform.python_version(), **found}))
+"""
+BASE = ("python", "torch", "numpy")
 
 
 def parts() -> list[str]:
@@ -64,6 +69,12 @@ def count(report: Path) -> dict[str, Any]:
     return {"passed": passed, "failed": failed, "skipped": dict(sorted(skipped.items()))}
 
 
+def kept(old: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
+    """The parts of an older record, each with the versions that were others then."""
+    others = {name: version for name, version in old["versions"].items() if versions.get(name) != version}
+    return {name: {**part, "with": {**others, **part["with"]}} for name, part in old["parts"].items()}
+
+
 def reason(mark: ElementTree.Element) -> str:
     """Why a test was skipped; a file that was skipped as a whole has it in the text."""
     message = mark.get("message", "")
@@ -95,13 +106,13 @@ def main() -> None:
     shown = subprocess.run([interpreter, "-c", PACKAGES, *names], capture_output=True, text=True, check=True).stdout
     target = ROOT / "results" / "versions" / f"{given.name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    old = json.loads(target.read_text()) if target.exists() else {}
+    old = json.loads(target.read_text()) if target.exists() else {"versions": {}, "parts": {}}
     record = {"versions": json.loads(shown), "parts": {}}
-    if old.get("versions") == record["versions"]:
-        record["parts"] = old["parts"]
+    if all(old["versions"].get(name) == record["versions"].get(name) for name in BASE):
+        record["parts"] = kept(old, record["versions"])
     made_at = commit()
     for part in given.parts or parts():
-        record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
+        record["parts"][part] = {**run_part(interpreter, part), "with": {}, "commit": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")
 
 
