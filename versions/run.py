@@ -49,15 +49,24 @@ def prepare(python: str, folder: Path, pins: Path) -> str:
     return interpreter
 
 
-def run_part(interpreter: str, part: str) -> dict[str, Any]:
-    """Counts of one part, and the names of the tests that failed. Others' warnings are no errors here."""
-    paths = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(part))
+def paths(part: str) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(part))
+
+
+def run(interpreter: str, tests: list[str]) -> dict[str, Any]:
+    """Counts of these tests, and the names of those that failed. Others' warnings are no errors here."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.xml"
-        command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *paths]
+        command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *tests]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
         subprocess.run(command, cwd=ROOT, env=environment)
         return count(file)
+
+
+def node(name: str) -> str:
+    """A test of a report as pytest takes it: tests.cli.test_run::test_a -> tests/cli/test_run.py::test_a."""
+    module, _, test = name.partition("::")
+    return f"{module.replace('.', '/')}.py::{test}"
 
 
 def count(report: Path) -> dict[str, Any]:
@@ -97,6 +106,9 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
     parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
     parser.add_argument("--as-is", action="store_true", help="use --python and its packages, make no environment")
+    parser.add_argument(
+        "--failed", action="store_true", help="run only what failed in these parts, and count it anew"
+    )
     parser.add_argument("parts", nargs="*", help="parts of the tests (all but gpu)")
     given = parser.parse_intermixed_args()  # parts may come after an option
     pins = ROOT / "versions" / f"{given.name}.txt"
@@ -112,7 +124,12 @@ def main() -> None:
         record["parts"] = kept(old, record["versions"])
     made_at = commit()
     for part in given.parts or parts():
-        record["parts"][part] = {**run_part(interpreter, part), "with": {}, "commit": made_at}
+        if not given.failed:
+            record["parts"][part] = {**run(interpreter, paths(part)), "with": {}, "commit": made_at}
+        elif failed := record["parts"][part]["failed"]:
+            again = run(interpreter, [node(name) for name in failed])
+            record["parts"][part]["passed"] += again["passed"]
+            record["parts"][part] |= {"failed": again["failed"], "again": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")
 
 
