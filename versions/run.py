@@ -2,8 +2,9 @@
 
 Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
 results/versions/NAME.json: versions, commit, and for each part how many tests passed, which failed, and how many were
-skipped for which reason. Parts that are not run keep the record that they have of the same versions, with the commit
-that it was made at. ``--as-is`` runs with the packages that an interpreter has; versions/NAME.txt only names them.
+skipped for which reason. Parts that are not run keep the record that they have of the same Python, torch and numpy,
+with the commit that it was made at and the versions that have changed since (``with``). ``--as-is`` runs with the
+packages that an interpreter has; versions/NAME.txt only names them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"gpu"}  # what needs a device
 TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
 BAD = {"failure", "error"}  # in a JUnit report
-PACKAGES = "import json, sys, platform; from importlib import metadata as m; " + (
-    "print(json.dumps({'python': platform.python_version(), **{n: m.version(n) for n in sys.argv[1:]}}))"
-)
+PACKAGES = """
+import json, platform, sys
+from importlib import metadata
+found = {name: metadata.version(name) for name in sys.argv[1:] if next(metadata.distributions(name=name), None)}
+print(json.dumps({"python": platform.python_version(), **found}))
+"""
+BASE = ("python", "torch", "numpy")
 
 
 def parts() -> list[str]:
@@ -44,15 +49,24 @@ def prepare(python: str, folder: Path, pins: Path) -> str:
     return interpreter
 
 
-def run_part(interpreter: str, part: str) -> dict[str, Any]:
-    """Counts of one part, and the names of the tests that failed. Others' warnings are no errors here."""
-    paths = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(part))
+def paths(part: str) -> list[str]:
+    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(part))
+
+
+def run(interpreter: str, tests: list[str]) -> dict[str, Any]:
+    """Counts of these tests, and the names of those that failed. Others' warnings are no errors here."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.xml"
-        command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *paths]
+        command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *tests]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
         subprocess.run(command, cwd=ROOT, env=environment)
         return count(file)
+
+
+def node(name: str) -> str:
+    """A test of a report as pytest takes it: tests.cli.test_run::test_a -> tests/cli/test_run.py::test_a."""
+    module, _, test = name.partition("::")
+    return f"{module.replace('.', '/')}.py::{test}"
 
 
 def count(report: Path) -> dict[str, Any]:
@@ -62,6 +76,12 @@ def count(report: Path) -> dict[str, Any]:
     skipped = Counter(reason(mark) for case in cases for mark in case.iter("skipped"))
     passed = len(cases) - len(failed) - skipped.total()
     return {"passed": passed, "failed": failed, "skipped": dict(sorted(skipped.items()))}
+
+
+def kept(old: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
+    """The parts of an older record, each with the versions that were others then."""
+    others = {name: version for name, version in old["versions"].items() if versions.get(name) != version}
+    return {name: {**part, "with": {**others, **part["with"]}} for name, part in old["parts"].items()}
 
 
 def reason(mark: ElementTree.Element) -> str:
@@ -86,6 +106,9 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
     parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
     parser.add_argument("--as-is", action="store_true", help="use --python and its packages, make no environment")
+    parser.add_argument(
+        "--failed", action="store_true", help="run only what failed in these parts, and count it anew"
+    )
     parser.add_argument("parts", nargs="*", help="parts of the tests (all but gpu)")
     given = parser.parse_intermixed_args()  # parts may come after an option
     pins = ROOT / "versions" / f"{given.name}.txt"
@@ -95,13 +118,18 @@ def main() -> None:
     shown = subprocess.run([interpreter, "-c", PACKAGES, *names], capture_output=True, text=True, check=True).stdout
     target = ROOT / "results" / "versions" / f"{given.name}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    old = json.loads(target.read_text()) if target.exists() else {}
+    old = json.loads(target.read_text()) if target.exists() else {"versions": {}, "parts": {}}
     record = {"versions": json.loads(shown), "parts": {}}
-    if old.get("versions") == record["versions"]:
-        record["parts"] = old["parts"]
+    if all(old["versions"].get(name) == record["versions"].get(name) for name in BASE):
+        record["parts"] = kept(old, record["versions"])
     made_at = commit()
     for part in given.parts or parts():
-        record["parts"][part] = {**run_part(interpreter, part), "commit": made_at}
+        if not given.failed:
+            record["parts"][part] = {**run(interpreter, paths(part)), "with": {}, "commit": made_at}
+        elif failed := record["parts"][part]["failed"]:
+            again = run(interpreter, [node(name) for name in failed])
+            record["parts"][part]["passed"] += again["passed"]
+            record["parts"][part] |= {"failed": again["failed"], "again": made_at}
         target.write_text(json.dumps(record, indent=2) + "\n")
 
 

@@ -35,7 +35,7 @@ def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
     assert sorted(METHODS) == sorted(demo_module.ORDER)
     command = [sys.executable, "-m", "adiw", "demo", "--seeds", "1", "--epochs", "2", "--out", "d"]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=100, check=True, cwd=tmp_path, env=environment()
+        command, capture_output=True, text=True, timeout=300, check=True, cwd=tmp_path, env=environment()
     )
     assert done.stderr == ""
     lines = [line.split() for line in done.stdout.splitlines() if line.startswith("│")]

@@ -39,7 +39,8 @@ def test_as_json_the_output_is_one_object(adiw: Command) -> None:
 def test_a_bar_shows_on_a_terminal_unless_it_must_not(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, option: str | None
 ) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # rich takes any stream for a terminal
+    for variable in ("TTY_COMPATIBLE", "FORCE_COLOR"):  # rich takes any stream for a terminal, an older one too
+        monkeypatch.setenv(variable, "1")
     monkeypatch.setenv("COLUMNS", "200")
     said = adiw(*RUN, "--out", "r", *([] if option is None else [option]))
     assert said.code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,7 +101,7 @@ def test_a_process_that_torchrun_started_alone_runs_and_says_what_is_wrong(launc
     said = launched("run", "--epochs", "1", "--trusted", "40", "--out", "r")
     assert (said.code, said.err) == (0, "")
     assert said.out.endswith("files are in r\n")
-    assert launched("run", "--epoch", "1").err.startswith("adiw: No such option: --epoch")
+    assert re.match("adiw: No such option:? '?--epoch", launched("run", "--epoch", "1").err)
 
 
 def test_another_process_that_has_gone_is_told_in_one_line(

@@ -32,7 +32,7 @@ SAMPLE = [
     Slip("adiw/divergences/squared.py", "(self.h - self.", "(self.h + self.", f"{REFERENCE}::objective and squared"),
     Slip("adiw/divergences/wasserstein.py", "> self.pretrain", ">= self.pretrain", f"{CRITIC}::stand_still"),
     Slip("adiw/divergences/critic.py", "0.999**count", "0.99**count", f"{CRITIC}::adam"),
-    Slip("adiw/projections.py", "- target) / falling", "+ target) / falling", "tests/test_projections.py::solver"),
+    Slip("adiw/projections.py", "(above - target) /", "(above + target) /", "tests/test_projections.py::solver"),
     Slip("adiw/store.py", "torch.where(mask, index, len(self))", "index", "tests/test_store.py::masked"),
     Slip("adiw/ledger.py", "self.seen_samples <= len", "self.seen_samples < len", "tests/test_ledger.py::warming"),
     Slip("adiw/probe.py", "turn % self.every == 0", "turn % self.every == 1", f"{PROBE}::every"),

@@ -109,7 +109,7 @@ class StopRequest:
 
 def progress_bar(unit: str, quiet: bool) -> Progress:
     """A bar with counts, elapsed time and time left, on standard error; nothing when quiet or not on a terminal."""
-    console = Console(stderr=True)
+    hidden = quiet or not Console(stderr=True).is_terminal
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -119,6 +119,6 @@ def progress_bar(unit: str, quiet: bool) -> Progress:
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=console,
-        disable=quiet or not console.is_terminal,
+        console=Console(stderr=True, quiet=hidden),  # before rich 15 a bar that is disabled still ends a line
+        disable=hidden,
     )

@@ -20,7 +20,7 @@ from adiw.integrations.training_set import check_length, check_repeats, count_sa
 from adiw.observer import check_trainable
 from adiw.versions import require
 
-require("transformers", "5.2", "hf")
+require("transformers", "5.6", "hf")
 require("accelerate", "1.3", "hf")
 
 if TYPE_CHECKING:
