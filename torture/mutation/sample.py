@@ -35,6 +35,6 @@ SAMPLE = [
     Slip("adiw/projections.py", "(above - target) /", "(above + target) /", "tests/test_projections.py::solver"),
     Slip("adiw/store.py", "torch.where(mask, index, len(self))", "index", "tests/test_store.py::masked"),
     Slip("adiw/ledger.py", "self.seen_samples <= len", "self.seen_samples < len", "tests/test_ledger.py::warming"),
-    Slip("adiw/probe.py", "turn % self.every == 0", "turn % self.every == 1", f"{PROBE}::every"),
+    Slip("adiw/probe.py", "% self.every == 0", "% self.every == 1", f"{PROBE}::every"),
     Slip("adiw/probe.py", "range(self.team.rank * size", "range(0 * size", f"{PROBE}::team"),
 ]
