@@ -108,7 +108,10 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> 
         lambda x: int(x[0]),
         lambda x: torch.equal(x, x),
         lambda x: x.unique(),
-        lambda x: x.__setitem__(0, 1.0),
+        pytest.param(
+            lambda x: x.__setitem__(0, 1.0),
+            marks=pytest.mark.skipif(torch.__version__ >= "2.15", reason="from 2.15 on nobody waits for it"),
+        ),
         lambda x: x.new_tensor([1.0]),
     ],
 )

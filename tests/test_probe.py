@@ -480,6 +480,7 @@ def test_counts_are_refused_by_their_names(setting: str) -> None:
 
 
 def test_a_state_of_something_else_is_refused() -> None:
-    for other in ({"z": "text"}, ["z"]):
+    good = {"z": None, "group": None, "turns": 0}
+    for other in (["z"], {**good, "z": "text"}, {**good, "group": "text"}, {**good, "turns": None}, {"z": None}):
         with pytest.raises(ValueError, match="not the state of a stream"):
             probe(TensorDataset(torch.zeros(2, 1)), 2).set_extra_state(other)  # type: ignore[arg-type]

@@ -164,7 +164,6 @@ class ADIW(nn.Module):
         step, precision = self.ledger.enter(index, losses), self.observer.precision_of(outputs)
         if step.first:
             self.ledger.team.share_state(self)
-        self.randomness.on(losses.device)  # here, since a compiled estimation cannot make generators
         with torch.no_grad(), no_autocast(losses.device):
             train = self.ledger.whole(self._observe(losses, targets, inputs, features, precision))
             val = self.probe.read(lambda batch: self.observer.evaluate(batch, precision, self._dtype))
@@ -208,7 +207,7 @@ class ADIW(nn.Module):
 
     def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, ready: Tensor) -> Round:
         """The projected-gradient steps, started from the stores; their result is kept except during the warm-up."""
-        generator = self.randomness.on(index.device)
+        generator = self.randomness.generator
         self.memory = self.memory or start_memory(self.divergence, pair, generator)
         of_train = self.divergence.side == "train"
         params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
@@ -249,6 +248,7 @@ class ADIW(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.randomness.on(self.raw.slots.device)  # here, since a compiled estimation cannot make generators
         self.memory = {key: fn(value) for key, value in self.memory.items()}
         self._last = None
         return self

@@ -93,7 +93,7 @@ def run_round(
         if learns(divergence):
             memory = memory or divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
             memory = divergence.learn(pair, torch.where(known, params, 1), memory, generator)
-            pair = replace(pair, memory=memory)
+            pair = replace(pair, memory=memory) if memory else pair
         problem = divergence.problem(pair)
         start = torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)
