@@ -261,3 +261,22 @@ def test_a_state_knows_its_training_set() -> None:
     for other in ({"num_train": 4}, "settings"):
         with pytest.raises(ValueError, match="not the state of a weighting method"):
             Ledger(4, "Uniform()").set_extra_state(other)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("repeats", "is_cuda", "processes", "expected"),
+    [
+        (False, False, 1, True),
+        (True, False, 1, False),
+        (False, True, 1, False),
+        (False, False, 2, False),
+        (True, True, 2, False),
+    ],
+)
+def test_only_what_was_looked_at_is_known_to_be_distinct(
+    repeats: bool, is_cuda: bool, processes: int, expected: bool
+) -> None:
+    ledger = Ledger(5, "Uniform()", repeats)
+    ledger.team = SimpleNamespace(size=processes)  # type: ignore[assignment]
+    index: Any = SimpleNamespace(is_cuda=is_cuda)
+    assert ledger.distinct(index) is expected

@@ -93,8 +93,8 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
         bad = index.clamp(0, size - 1) != index
         return torch.where(bad, size, index), bad.sum()
     numbers = index.tolist()  # on the host a few hundred numbers are read faster than a tensor is asked
-    if min(numbers, default=0) < 0 or max(numbers, default=0) >= size:
-        bad_one = next(number for number in numbers if not 0 <= number < size)
+    bad_one = next((number for number in numbers if not 0 <= number < size), None)
+    if bad_one is not None:
         raise IndexError(
             f"index {bad_one} is not in the training set: num_train is {size}, which must be the length "
             "of the set in adiw.Indexed and stay so while training"
