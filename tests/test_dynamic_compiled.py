@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from tests.counting import Counting
 
 NUM_TRAIN = 200
 
@@ -36,22 +37,6 @@ def train(
         losses[-1].backward()
     assert reweight.summary().steps == 6
     return reweight.weights.clone(), losses
-
-
-class Counting:
-    """A backend that runs graphs as they are, and counts the calls."""
-
-    def __init__(self) -> None:
-        self.graphs = self.calls = 0
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        self.graphs += 1
-
-        def run(*arguments: Any) -> Any:
-            self.calls += 1
-            return graph(*arguments)
-
-        return run
 
 
 @pytest.mark.parametrize(

@@ -13,26 +13,11 @@ from torch.utils.data import TensorDataset
 
 from adiw.baselines import L2R, MWNet
 from tests.baselines.definitions import CRITERION, FALLBACK, MODELS, build, images
+from tests.counting import Counting
 
 METHODS: dict[str, Callable[..., Any]] = {"l2r": L2R, "mw-net": MWNet}
 N, VAL, STEPS = 12, 8, 4
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
-
-
-class Counting:
-    """A backend that runs graphs as they are, and counts the calls."""
-
-    def __init__(self) -> None:
-        self.graphs = self.calls = 0
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        self.graphs += 1
-
-        def run(*arguments: Any) -> Any:
-            self.calls += 1
-            return graph(*arguments)
-
-        return run
 
 
 def train(

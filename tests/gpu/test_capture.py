@@ -29,9 +29,9 @@ GPU = torch.device("cuda")
 GIVEN = {"epochs": 4, "lr": 0.02, "decay_every": 2, "batch": 100}
 
 
-def trained(settings: Settings, capture: bool) -> Job:
+def trained(settings: Settings, capture: bool, compiled: bool = False) -> Job:
     told: list[str] = []
-    job = Job(settings, prepare(settings), GPU, 0, told.append if capture else None)
+    job = Job(settings, prepare(settings), GPU, 0, told.append if capture else None, compiled)
     for _ in range(settings.epochs):
         job.queue()
         job.collect()
@@ -122,10 +122,7 @@ def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str)
 def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]) -> None:
     settings = resolve({**GIVEN, **given})
     plain = trained(settings, capture=True)
-    job = Job(settings, prepare(settings), GPU, 0, lambda line: None, compiled=True)
-    for _ in range(settings.epochs):
-        job.queue()
-        job.collect()
+    job = trained(settings, capture=True, compiled=True)
     assert isinstance(job.loop.step, Captured)
     assert job.loop.step.recorded
     assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)
@@ -137,10 +134,7 @@ def test_narrow_tangents_of_a_compiled_network_with_batch_norm(method: str) -> N
     """In bf16 the weights wander, so only their order is compared; slopes that were not compiled would warn."""
     settings = resolve({**GIVEN, "method": method, "model": "tests.experiments.normed:build", "bf16": True})
     plain = trained(settings, capture=True).weights()
-    job = Job(settings, prepare(settings), GPU, 0, lambda line: None, compiled=True)
-    for _ in range(settings.epochs):
-        job.queue()
-        job.collect()
+    job = trained(settings, capture=True, compiled=True)
     assert isinstance(job.loop.step, Captured)
     assert job.loop.step.recorded
     assert float(torch.corrcoef(torch.stack([job.weights(), plain]))[0, 1]) > 0.8

@@ -23,6 +23,7 @@ class Captured:
         tell: gets a line of text when the work stays eager.
         generators: those that the work draws from, besides PyTorch's own.
         pool: of memory, shared by recordings that are never replayed at the same time; None for one of its own.
+        name: of the work, in that line.
     """
 
     def __init__(
@@ -31,8 +32,9 @@ class Captured:
         tell: Callable[[str], None],
         generators: Callable[[], Iterable[Generator]] = tuple,
         pool: Any = None,
+        name: str = "steps",
     ) -> None:
-        self.work, self.tell, self.generators, self.pool = work, tell, generators, pool
+        self.work, self.tell, self.generators, self.pool, self.name = work, tell, generators, pool, name
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
@@ -60,7 +62,7 @@ class Captured:
             with torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
                 self.work()
         except RuntimeError as error:
-            self.tell(f"steps are not captured as a graph ({_first_line(error)})")
+            self.tell(f"{self.name} are not captured as a graph ({_first_line(error)})")
         else:
             self.graph = graph
 

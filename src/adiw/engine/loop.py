@@ -81,7 +81,7 @@ class Loop:
         pool = torch.cuda.graph_pool_handle()
         self.step = Captured(self._step, tell, lambda: generators_of(self.reweight), pool)
         if self.look is not None:
-            self.look = Captured(self._look, tell, pool=pool)
+            self.look = Captured(self._look, tell, pool=pool, name="passes over the trusted samples")
 
     def queue(self, epoch: int) -> None:
         """A step for every batch of the epoch."""
