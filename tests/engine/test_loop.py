@@ -10,7 +10,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, Adam
+from torch.utils.data import TensorDataset
 
+from adiw import ADIW
 from adiw.baselines import Fixed
 from adiw.engine.feed import DeviceFeed, batches
 from adiw.engine.loop import Loop, autocast, count_hits, in_batches, predict, set_learning_rate, train_step
@@ -68,6 +70,18 @@ def test_an_epoch_is_its_steps_and_its_loss_their_mean() -> None:
     assert float(loop.loss) == pytest.approx(float(torch.stack(losses).mean()))
     assert loop.watch.seconds() > 0
     assert same(model, by_hand)
+
+
+def test_trusted_samples_are_looked_at_before_the_training_pass() -> None:
+    """While it holds no memory yet: in every second step here, and never within a step."""
+    model, x, y = problem()
+    passes: list[str] = []
+    model.register_forward_hook(lambda module, *_: passes.append("train" if module.training else "trusted"))
+    trusted = TensorDataset(x[:8], y[:8])
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), trusted, 60, val_every=2)
+    feed = DeviceFeed(x, y, 15, 0, CPU, augment=False)
+    Loop(model, reweight, SGD(model.parameters(), lr=0.1), feed).queue(0)
+    assert passes == ["trusted", "train", "train"] * 2
 
 
 def by_definition(model: nn.Module, x: Tensor, y: Tensor, k: int) -> int:
