@@ -12,7 +12,9 @@ from torch import Tensor
 
 def no_autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Full precision, whatever autocast is in force."""
-    in_force = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
+    # While a step is translated the first question is left out: not every torch.compile can answer it.
+    exists = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device.type)
+    in_force = exists and torch.is_autocast_enabled(device.type)
     return torch.autocast(device.type, enabled=False) if in_force else nullcontext()
 
 
