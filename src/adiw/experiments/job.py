@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -112,9 +112,18 @@ class Job:
         self.broken = 0.0  # losses so far that were not finite
         self.stats = torch.zeros(0)
 
-    def place(self) -> AbstractContextManager[Any]:
-        """Where this job's work is queued."""
-        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Where this job's work is queued. Shapes stay as they are, so cuDNN may try its algorithms for each once."""
+        if self.stream is None:
+            yield
+            return
+        before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+        try:
+            with torch.cuda.stream(self.stream):
+                yield
+        finally:
+            torch.backends.cudnn.benchmark = before
 
     def feed(self, samples: Samples | ImageFiles, part: Part = range) -> Feed:
         """Training batches of these samples, or this process's part of each."""
