@@ -35,7 +35,8 @@ def divergence_table(results: Path) -> Grid:
     rows = [
         [Box(_about(line)), Box(_trials(cells)), *(Box(_figure(cells.get(method))) for method in COLUMNS.values())]
         for folder in folders
-        for line, cells in lines_of(read_sweep(folder)).items()
+        for line, every in lines_of(read_sweep(folder)).items()
+        for cells in [{method: cell for method, cell in every.items() if method in COLUMNS.values()}]
         if len(cells.keys() & set(DIVERGENCES.values())) > 1
     ]
     head = [Head("data, shift (recipe)"), Head("trials"), *map(Head, COLUMNS)]
