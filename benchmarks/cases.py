@@ -96,9 +96,14 @@ class Case:
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:
-        """The steps before a graph is recorded, and the first of the graph."""
+        """The steps before a graph is recorded, and the first of the graph.
+
+        The first two do not count for the peak: cuDNN tries its algorithms in them, for the first case of all.
+        """
         self.job.model.train()
-        self._run((WARM_UP + 1) * self.cycle)
+        self._run(2)
+        self._memory(start=True)
+        self._run((WARM_UP + 1) * self.cycle - 2)
         peak = self._memory()
         if peak is not None and self.before is not None:
             self.peak = peak - self.before
