@@ -43,7 +43,7 @@ def scattered() -> Pair:
 
 
 @pytest.mark.parametrize(
-    ("automatic", "fraction"), [(KL("auto"), 1 / 3), (MMD("auto"), 0.007), (Squared("auto"), 0.007)]
+    ("automatic", "fraction"), [(KL("auto"), 1 / 3), (MMD("auto"), 0.007), (Squared("auto"), 1 / 3)]
 )
 def test_an_automatic_width_is_its_fraction_of_the_typical_distance(automatic: Any, fraction: float) -> None:
     pair = scattered()

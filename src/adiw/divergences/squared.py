@@ -24,7 +24,7 @@ class Squared:
     weights are beta'psi(z). Nothing holds their mean at one (``ADIW(mean_one=True)`` does).
 
     Args:
-        width: sigma of the kernel, or "auto" (0.007 of the typical distance: the paper's 0.01 on cross-entropy).
+        width: sigma of the kernel, or "auto" (a third of the typical distance, as for ``KL``: it suits features too).
         step_size: eta.
         penalty: lambda of the l1 penalty.
 
@@ -46,7 +46,7 @@ class Squared:
         check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, pair: Pair) -> SquaredProblem:
-        width = resolve_width(self.width, pair, fraction=0.007)
+        width = resolve_width(self.width, pair, fraction=1 / 3)
         psi_train, psi_val = kernel_to("val", pair, width).split([len(pair.z_train), len(pair.z_val)])
         h = pair.share_val @ psi_val
         psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.of_val)
