@@ -54,7 +54,7 @@ class Variant:
 EVERYTHING = tuple(METHODS)
 ON_GPU: dict[str, Variant] = {
     "captured": Variant("captured", EVERYTHING),
-    "compiled": Variant("compiled", (BASE, *ADIW[:4], "l2r", "mw-net"), costs=60),
+    "compiled": Variant("compiled", (BASE, *ADIW[:4], "diw", "l2r", "mw-net"), costs=60),
     "compiled, full probe": Variant("compiled", ("adiw-kl",), refresh=0, costs=20),
     "full probe": Variant("captured", ADIW, refresh=0),
     "64 a step": Variant("captured", ADIW, refresh=64),

@@ -1,9 +1,10 @@
-"""L2R and MW-Net with virtual passes that torch.compile has translated: the same steps."""
+"""DIW's solver, and L2R and MW-Net with virtual passes, that torch.compile has translated: the same steps."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from adiw.baselines import L2R, MWNet
+from adiw.baselines import DIW, L2R, MWNet
+from adiw.baselines.interior import ITERATIONS
 from tests.baselines.definitions import CRITERION, FALLBACK, MODELS, build, images
 from tests.counting import Counting
 
-METHODS: dict[str, Callable[..., Any]] = {"l2r": L2R, "mw-net": MWNet}
+VIRTUAL: dict[str, Callable[..., Any]] = {"l2r": L2R, "mw-net": MWNet}
+METHODS = {"diw": partial(DIW, width=0.5, warmup_steps=0), **VIRTUAL}
 N, VAL, STEPS = 12, 8, 4
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
 
@@ -55,7 +58,7 @@ def test_the_same_steps(method: str, whole: str | None) -> None:
     torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", VIRTUAL)
 def test_autocast(method: str) -> None:
     """Narrow tangents of batch norm, whose weights are float32, go on into narrow layers."""
     model = build(MODELS["batch_norm"], torch.float32)[2:]  # its convolution is not available on every processor
@@ -73,7 +76,13 @@ def test_every_pass_is_one_graph(method: str, passes: int) -> None:
     assert backend.graphs == passes + 1
 
 
-@pytest.mark.parametrize("method", METHODS)
+def test_an_iteration_of_the_solver_is_one_graph() -> None:
+    backend = Counting()
+    train("diw", build(MODELS["batch_norm"]), backend)
+    assert (backend.graphs, backend.calls) == (1, STEPS * ITERATIONS)
+
+
+@pytest.mark.parametrize("method", VIRTUAL)
 def test_operators_without_forward_mode(method: str) -> None:
     """The derivative is the one that the operator gives, not that of what it does."""
     backend, model = Counting(), build(FALLBACK["custom"])

@@ -112,6 +112,7 @@ def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str)
     [
         {"method": "adiw-kl"},
         {"method": "adiw-km", "step": "local", "val_every": 4},
+        {"method": "diw"},
         {"method": "l2r"},
         {"method": "mw-net"},
         {"method": "l2r", "model": "tests.experiments.normed:build"},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
 from adiw.arguments import check_count, is_positive
+from adiw.baselines import interior
 from adiw.baselines.quadratic import resolve_solver
 from adiw.divergences import MMD, MMDProblem
 from adiw.health import Summary
@@ -78,6 +80,11 @@ class DIW(nn.Module):
         self.ledger = Ledger(num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})")
         self.probe.team = self.ledger.team
         follow(self, model)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let torch.compile, with these arguments, fuse an iteration of the solver; one on the CPU stays as it is."""
+        if self.host_work is None:
+            self.solve = partial(interior.solve, advance=torch.compile(interior.advance, *args, **kwargs))
 
     @property
     def weights(self) -> Tensor:

@@ -18,7 +18,8 @@ from adiw.divergences import MMDProblem
 from adiw.groups import taking_part
 
 ITERATIONS = 20  # the tests compare the optimum with cvxopt's
-State = tuple[Tensor, Tensor, Tensor]
+State = tuple[Tensor, Tensor, Tensor]  # of an iterate: x, room, dual
+Progress = tuple[State, State, Tensor, Tensor]  # an iterate, its residuals, the best x so far, its largest residual
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,17 @@ class Inequalities:
         return solve
 
 
-def solve(problem: MMDProblem, iterations: int = ITERATIONS) -> Tensor:
+def advance(K: Tensor, k: Tensor, limits: Inequalities, progress: Progress) -> Progress:
+    """One iteration: what torch.compile may translate."""
+    state, residuals, best, least = progress
+    state = _iterate(K, limits, state, residuals)
+    residuals = _residuals(K, k, limits, state)
+    largest = torch.cat([part.abs() for part in residuals]).amax()
+    best = torch.where(largest < least, state[0], best)  # never one that is not finite
+    return state, residuals, best, torch.fmin(largest, least)
+
+
+def solve(problem: MMDProblem, iterations: int = ITERATIONS, advance: Callable[..., Progress] = advance) -> Tensor:
     """argmin_w 1/2 w'Kw - k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack.
 
     The problem must have one group and be in float64; weights of samples outside the group mean nothing.
@@ -84,15 +95,10 @@ def solve(problem: MMDProblem, iterations: int = ITERATIONS) -> Tensor:
     room = (corner - limits.rows(x)).clamp_min(1e-2)  # s = b - A x, kept above zero
     dual = torch.ones_like(room) * k.abs().mean().clamp_min(1e-3)
     state = x, room, dual
-    residuals = _residuals(K, k, limits, state)
-    best, least = x, torch.full_like(x[0], torch.inf)
+    progress = state, _residuals(K, k, limits, state), x.clone(), torch.full_like(x[0], torch.inf)
     for _ in range(iterations):
-        state = _iterate(K, limits, state, residuals)
-        residuals = _residuals(K, k, limits, state)
-        largest = torch.cat([part.abs() for part in residuals]).amax()
-        best = torch.where(largest < least, state[0], best)  # never one that is not finite
-        least = torch.fmin(largest, least)
-    return problem.project(best)
+        progress = advance(K, k, limits, progress)
+    return problem.project(progress[2])
 
 
 def _residuals(K: Tensor, k: Tensor, limits: Inequalities, state: State) -> State:

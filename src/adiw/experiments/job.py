@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 from torch.utils.data import DataLoader
 
-from adiw.baselines import L2R, MWNet
+from adiw.baselines import DIW, L2R, MWNet
 from adiw.data import ImageFiles, Samples
 from adiw.dynamic import ADIW
 from adiw.engine.capture import Captured
@@ -43,9 +43,9 @@ class Job:
         settings, task: of the run.
         device, workers: where it trains, and processes that decode images.
         tell: gets a line of text when steps are not captured as a graph; None asks for eager steps.
-        compiled: let torch.compile translate the weight estimation (of L2R and MW-Net: the virtual passes), and the
-            network unless its hidden layer is observed: a translation made for one network serves another, and that
-            one's hooks are not looked at.
+        compiled: let torch.compile translate the weight estimation (of DIW: an iteration of its solver; of L2R and
+            MW-Net: the virtual passes), and the network unless its hidden layer is observed: a translation made for
+            one network serves another, and that one's hooks are not looked at.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Job:
             lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device),
         )
         self.reweight: Any = method.build(context).to(device)
-        if compiled and isinstance(self.reweight, (ADIW, L2R, MWNet)):
+        if compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):
             self.reweight.compile(dynamic=False)
         self.feed_set = to_train_on(task.trusted) if method.trains_on == "trusted" else task.train
 
