@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -215,3 +216,15 @@ def test_the_kernel_to_one_side_is_zero_between_groups_and_for_those_left_out(
     expected = torch.where(same, (-((z - right.T) ** 2) / (2 * 0.7**2)).exp(), 0)
     among_left_out = ~torch.cat([pair.used_train, pair.used_val])[:, None] & ~used
     torch.testing.assert_close(found[~among_left_out], expected[~among_left_out])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_kernel_that_all_but_vanishes_is_zero(dtype: torch.dtype) -> None:
+    """Numbers below the smallest normal one are what a CPU is slow with."""
+    smallest = torch.finfo(dtype).tiny
+    edge = math.sqrt(-2 * math.log(smallest))  # the distance at which the kernel is as small as that
+    distance = torch.cat([torch.linspace(0, 1.2 * edge, 1000), torch.tensor([1e3, 1e30, torch.inf])]).to(dtype)
+    found, expected = gaussian(torch.zeros(1, 1, dtype=dtype), distance[:, None], 1.0)[0], (-(distance**2) / 2).exp()
+    assert bool(((found == 0) | (found >= smallest)).all())
+    assert 0 < float(found[found > 0].min()) < 100 * smallest
+    torch.testing.assert_close(found, expected, rtol=1e-4 if dtype == torch.float32 else 1e-10, atol=10 * smallest)
