@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -9,32 +11,57 @@ from adiw.dynamic import ADIW
 from adiw.experiments.job import Job
 from adiw.experiments.settings import resolve
 from adiw.experiments.task import prepare
+from tests.counting import Counting
+
+CPU = torch.device("cpu")
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
+
+
 @pytest.mark.parametrize(
-    ("given", "network", "estimation"),
+    ("given", "estimation"),
     [
-        ({"method": "adiw-kl"}, True, True),
-        ({"method": "adiw-kl", "transform": "features"}, False, True),  # its hooks would not be looked at
-        ({"method": "l2r"}, True, True),
-        ({"method": "mw-net"}, True, True),
-        ({"method": "uniform"}, True, False),
+        ({"method": "adiw-kl"}, True),
+        ({"method": "adiw-kl", "transform": "features"}, True),
+        ({"method": "l2r"}, True),
+        ({"method": "mw-net"}, True),
+        ({"method": "uniform"}, False),
     ],
     ids=str,
 )
-def test_what_is_compiled(given: dict[str, str], network: bool, estimation: bool) -> None:
+def test_what_is_compiled(given: dict[str, str], estimation: bool) -> None:
     settings = resolve({"dataset": "digits", **given})
     for asked in (False, True):
-        job = Job(settings, prepare(settings), torch.device("cpu"), 0, compiled=asked)
-        assert (job.model._compiled_call_impl is not None) == (network and asked)
+        job = Job(settings, prepare(settings), CPU, 0, compiled=asked)
+        assert (job.model._compiled_call_impl is not None) == asked
         translated = vars(job.reweight) | vars(getattr(job.reweight, "virtual", job.reweight))
         assert bool({"estimate", "_outputs"} & translated.keys()) == (estimation and asked)
 
 
+def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three jobs that take turns, two observe a hidden layer: each sees its own network's."""
+    backend = Counting()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    torch.compiler.reset()
+    given = [{"transform": "features"}, {}, {"transform": "features", "seed": 1}]
+    settings = [resolve({"dataset": "digits", "epochs": 3, **some}) for some in given]
+    jobs, plain = (
+        [Job(one, prepare(one), CPU, 0, compiled=compiled) for one in settings] for compiled in (True, False)
+    )
+    for _ in range(3):
+        for job in (*jobs, *plain):
+            job.queue()
+            job.collect()
+    for job, other in zip(jobs, plain, strict=True):
+        torch.testing.assert_close(job.weights(), other.weights(), rtol=1e-3, atol=1e-3)
+    assert backend.calls > 3 * len(jobs)
+    assert float((jobs[0].weights() - jobs[2].weights()).abs().max()) > 0.1
+
+
 def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     settings = resolve({"dataset": "digits", "method": "adiw-kl"})
-    reweight = Job(settings, prepare(settings), torch.device("cpu"), 0).reweight
+    reweight = Job(settings, prepare(settings), CPU, 0).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
     assert reweight.probe.every == other.probe.every == 4

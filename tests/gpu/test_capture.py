@@ -112,6 +112,8 @@ def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str)
     [
         {"method": "adiw-kl"},
         {"method": "adiw-km", "step": "local", "val_every": 4},
+        {"method": "adiw-kl", "transform": "features"},
+        {"method": "adiw-kl", "transform": "features", "seed": 1},  # not the hidden layer of the network before
         {"method": "diw"},
         {"method": "l2r"},
         {"method": "mw-net"},

@@ -43,9 +43,8 @@ class Job:
         settings, task: of the run.
         device, workers: where it trains, and processes that decode images.
         tell: gets a line of text when steps are not captured as a graph; None asks for eager steps.
-        compiled: let torch.compile translate the weight estimation (of DIW: an iteration of its solver; of L2R and
-            MW-Net: the virtual passes), and the network unless its hidden layer is observed: a translation made for
-            one network serves another, and that one's hooks are not looked at.
+        compiled: let torch.compile translate the network and the weight estimation (of DIW: an iteration of its
+            solver; of L2R and MW-Net: the virtual passes).
     """
 
     def __init__(
@@ -74,7 +73,9 @@ class Job:
         settings, task, device = self.settings, self.task, self.device
         torch.manual_seed(settings.seed)
         self.model = synchronised(build_model(settings, task).to(device), device, self.team)
-        if compiled and settings.transform != "features":
+        if compiled:
+            # Networks of a process share translations: where one is observed, its hooks must be looked at.
+            torch._dynamo.config.skip_nnmodule_hook_guards = False
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
         method = find(settings.method)
