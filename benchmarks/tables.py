@@ -179,6 +179,25 @@ def load(path: Path) -> Content | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
+def whole(content: Content) -> str:
+    """Seconds of a whole run, and what they went into."""
+    head = [
+        "data",
+        "epochs",
+        "whole command, s",
+        "training, s",
+        "of it the first epoch, s",
+        "evaluation, s",
+        "accuracy",
+    ]
+    names = ("command_seconds", "train_seconds", "first_epoch_seconds", "evaluate_seconds")
+    lines = [
+        [row["dataset"], str(row["epochs"]), *(f"{row[name]:.1f}" for name in names), f"{row['accuracy']:.2f}"]
+        for row in content["rows"]
+    ]
+    return "\n".join([grid(head, lines), "", made_on(content)])
+
+
 TABLES: dict[str, Callable[[Content], str]] = {
     "steps": steps,
     "estimation": estimation,
@@ -186,4 +205,5 @@ TABLES: dict[str, Callable[[Content], str]] = {
     "peers": peers,
     "oracle_error": oracle_error,
     "million": million,
+    "whole": whole,
 }

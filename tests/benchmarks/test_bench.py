@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bench
 import peers
+import tables
+import whole
 from record import Record
 
 
@@ -74,3 +77,19 @@ def test_peers_that_fail_drop_out_with_a_reason() -> None:
 
 def test_every_peer_names_its_package() -> None:
     assert {name.split()[0] for name in peers.METHODS} == {"adiw", *peers.PACKAGES}
+
+
+def test_a_whole_run_is_timed(tmp_path: Path) -> None:
+    whole.main(["--device", "cpu", "--dataset", "digits", "--epochs", "2", "--out", str(tmp_path)])
+    content = json.loads((tmp_path / "whole-cpu.json").read_text())
+    (row,) = content["rows"]
+    assert 0 < row["first_epoch_seconds"] < row["train_seconds"] < row["command_seconds"]
+    assert row["settings"]["method"] == "adiw-kl"
+    assert f"| digits | 2 | {row['command_seconds']:.1f} |" in tables.whole(content)
+
+
+def test_without_the_data_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("ADIW_DATA", str(tmp_path))
+    whole.main(["--device", "cpu", "--out", str(tmp_path / "results")])
+    assert "not measured" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,75 @@
+"""A whole run as a user starts it: seconds of the command, and of training and evaluation within it.
+
+    python benchmarks/whole.py [--device cuda] [--budget 90] [--dataset fashion-mnist] [--epochs 400]
+
+ADIW-KL with 40% wrong labels and default settings; on a GPU with --compile. The data must be there ($ADIW_DATA):
+without it nothing is measured and the last result stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from adiw.data import load
+from adiw.data.errors import DataError
+from machine import describe
+from record import RESULTS, Record
+
+
+def measure(dataset: str, epochs: int, device: str, limit: float | None) -> dict[str, Any]:
+    """Run it in a process of its own: the row of the record."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        wanted = ["--dataset", dataset, "--shift", "symmetric:0.4", "--method", "adiw-kl", "--epochs", str(epochs)]
+        engine = ["--device", device, *(["--compile"] if device == "cuda" else []), "--quiet", "--out", str(out)]
+        start = time.monotonic()
+        subprocess.run([sys.executable, "-m", "adiw", "run", *wanted, *engine], check=True, timeout=limit)
+        seconds = time.monotonic() - start
+        result = json.loads((out / "result.json").read_text())
+        rows = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
+    train, evaluate = (sum(row[f"{what}_seconds"] for row in rows) for what in ("train", "evaluate"))
+    return {
+        "dataset": dataset,
+        "epochs": epochs,
+        "command_seconds": seconds,
+        "train_seconds": train,
+        "evaluate_seconds": evaluate,
+        "first_epoch_seconds": rows[0]["train_seconds"],
+        "accuracy": result["accuracy"],
+        "engine": result["engine"],
+        "settings": result["settings"],
+    }
+
+
+def main(given: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which it is given up")
+    parser.add_argument("--dataset", default="fashion-mnist")
+    parser.add_argument("--epochs", type=int, default=400)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args(given)
+    try:
+        load(asked.dataset)
+    except DataError as error:
+        print(f"not measured: {error}")
+        return
+    record = Record(asked.out / f"whole-{asked.device}.json", **describe(device=asked.device))
+    limit = None if asked.budget == math.inf else asked.budget
+    row = measure(asked.dataset, asked.epochs, asked.device, limit)
+    record.add(row)
+    print({name: value for name, value in row.items() if name != "settings"})
+
+
+if __name__ == "__main__":
+    main()
