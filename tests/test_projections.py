@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from adiw import projections
+from adiw import groups
 from adiw.groups import group_sum, spread
 from adiw.projections import (
     box,
@@ -287,9 +287,9 @@ def test_all_pairs_and_sorting_find_the_same_point(
         v[:7] = v[7]  # equal entries
         group = (numbers(seed + 100, 60) > -1).long() - 1  # some are left out
         band = {"low": 0.7, "high": 1.2, "group": group}
-        monkeypatch.setattr(projections, "SMALL", 1024)
+        monkeypatch.setattr(groups, "FEW_ON_CPU", 1024)
         pairs = box_mean_band(v, upper, **band)
-        monkeypatch.setattr(projections, "SMALL", 0)
+        monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
         used, tolerance = group >= 0, 1e-9 * max(1, scale * 1e-3)
         assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)
 
@@ -317,9 +317,9 @@ def test_all_pairs_and_sorting_find_the_same_simplex_point(monkeypatch: pytest.M
     group = torch.tensor([0, 2, -1, 0, 1, 0, 2, 0, 1, 2, 0, 2])  # group 3 is empty
     for seed in range(6):
         v, a = numbers(seed, 12, scale=3.0), coefficients(seed, 12, kind)
-        monkeypatch.setattr(projections, "SMALL", 1024)
+        monkeypatch.setattr(groups, "FEW_ON_CPU", 1024)
         pairs = weighted_simplex(v, a, 1.0, group, 4)
-        monkeypatch.setattr(projections, "SMALL", 0)
+        monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
         assert_close(pairs[group >= 0], weighted_simplex(v, a, 1.0, group, 4)[group >= 0], rtol=1e-8, atol=1e-8)
 
 
@@ -342,7 +342,7 @@ def test_clamp_rescale_follows_the_direction_alone(groups: Tensor | None, size: 
 @pytest.fixture
 def sorting(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a batch that is too large to compare all pairs."""
-    monkeypatch.setattr(projections, "SMALL", 0)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
 
 
 def test_the_mean_is_at_least_one_unless_told_otherwise() -> None:
@@ -374,7 +374,7 @@ def test_the_smallest_mass_counts_as_none() -> None:
 @pytest.mark.parametrize("small", [0, 1024])
 def test_a_small_coefficient_still_moves_its_entry(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     """x = v - tau a: at a tau of -1e8 even a coefficient of 1e-16 is felt."""
-    monkeypatch.setattr(projections, "SMALL", small)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     x = weighted_simplex(torch.tensor([-1e8, 0.0], dtype=torch.float64), torch.tensor([1.0, 1e-16]).double())
     assert float(x[1]) == pytest.approx(1e-8, rel=1e-6)
 
@@ -539,7 +539,7 @@ def test_entries_beside_which_no_other_counts(
     monkeypatch: pytest.MonkeyPatch, small: int, v: float, a: float
 ) -> None:
     """v / a is more than a number can be, above or below zero."""
-    monkeypatch.setattr(projections, "SMALL", small)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     coefficients = torch.tensor([a, 1.0, 0.5, 0.0])
     assert_close(
         weighted_simplex(torch.tensor([v, 1.0, 2.0, 7.0]), coefficients), torch.tensor([1 / a, 0.0, 0.0, 7.0])
@@ -551,6 +551,6 @@ def test_entries_beside_which_no_other_counts(
 
 @pytest.mark.parametrize("small", [0, 1024])
 def test_entries_that_nobody_feels_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    monkeypatch.setattr(projections, "SMALL", small)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     x = weighted_simplex(torch.tensor([1e30, 1.0, 3.0]), torch.tensor([1e-18, 1.0, 1.0]))
     assert_close(x, torch.tensor([1e30, 0.0, 1.0]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from adiw import projections
+from adiw import groups
 from adiw.projections import box, box_mean_band, clamp_rescale, non_negative, simplex, weighted_simplex
 from tests.divergences.numbers import hostile, number
 
@@ -21,7 +21,7 @@ GROUPS = 3
 @pytest.fixture(params=["all pairs", "sorting"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch goes one way, and what is too large to compare all pairs goes the other."""
-    monkeypatch.setattr(projections, "SMALL", 1024 if request.param == "all pairs" else 0)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 1024 if request.param == "all pairs" else 0)
 
 
 @st.composite

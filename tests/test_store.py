@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from adiw import store
+from adiw import groups, store
 from adiw.store import Store, check_distinct, check_index, mean_of_duplicates
 from tests.pretend import PretendCuda
 
@@ -78,13 +78,13 @@ def test_a_lone_value_is_kept_bit_for_bit_beside_large_duplicates() -> None:
 
 
 def test_and_so_it_is_where_many_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "SMALL", 0)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
     values = torch.tensor([1e30, 0.1, 1e30, 0.3], dtype=torch.float64)
     assert mean_of_duplicates(torch.tensor([0, 1, 0, 2]), values).tolist() == [1e30, 0.1, 1e30, 0.3]
 
 
 def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "SMALL", 0)
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
     index, values = torch.tensor([0, 0, 1, 1]), torch.tensor([3e7, 3e7, 0.5, 1.0])
     mean = mean_of_duplicates(index, values)
     assert mean.dtype == torch.float32
@@ -171,7 +171,7 @@ def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, 
     values = torch.rand(size, generator=generator, dtype=torch.float64)
     found = []
     for small in (0, size):
-        monkeypatch.setattr(store, "SMALL", small)
+        monkeypatch.setattr(groups, "FEW_ON_CPU", small)
         found.append(mean_of_duplicates(index, values))
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
 

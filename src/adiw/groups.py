@@ -9,6 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+FEW, FEW_ON_CPU = 1024, 256  # a CPU feels the work, a GPU the number of kernels
+
+
+def are_few(values: Tensor) -> bool:
+    """Whether all pairs of ``values`` (n,) may be compared at once, which takes fewer kernels than sorting them."""
+    return len(values) <= (FEW if values.is_cuda else FEW_ON_CPU)
+
 
 def taking_part(group: Tensor) -> Tensor:
     """Which samples are not left out: (n,) of booleans.

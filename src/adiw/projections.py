@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import check_vector, is_real
-from adiw.groups import group_max, group_order, group_sum, spread, taking_part
+from adiw.groups import are_few, group_max, group_order, group_sum, spread, taking_part
 
 __all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
-
-SMALL = 1024  # entries of which all pairs are compared at once
 
 
 def non_negative(v: Tensor) -> Tensor:
@@ -61,7 +59,7 @@ def box_mean_band(
     _check_bounds(num_groups, upper=upper, low=low, high=high)
     upper = _fit(upper, v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
-    if num_groups == 1 and len(v) <= SMALL:
+    if num_groups == 1 and are_few(v):
         return _small_band(v, upper, low, high, taking_part(group))
     group = group.long() - 1 if group.dtype == torch.bool else group
     count = group_sum(torch.ones_like(v), group, num_groups)
@@ -99,7 +97,7 @@ def weighted_simplex(
     felt = a > torch.finfo(v.dtype).eps ** 2
     far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is a number, and beyond it as good as the largest
     v, a = torch.where(felt, v.clamp(-far, far), v), torch.where(felt, a, 0)
-    if len(v) <= SMALL:
+    if are_few(v):
         return _small_simplex(v, a, target, group)
     wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may be any size
     return _box_band(*wide, float("inf"), target, target, group, num_groups).to(v.dtype)

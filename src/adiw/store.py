@@ -7,7 +7,8 @@ from collections import Counter
 import torch
 from torch import Tensor, nn
 
-SMALL = 1024  # indices of which all pairs are looked at
+from adiw.groups import are_few
+
 REPEATS = (
     "draw them without replacement (shuffle=True), as weights take the place of drawing some more often, or allow it "
     "with adiw.ADIW(..., repeats=True), where one that is twice in a batch keeps the mean of its two weights"
@@ -64,7 +65,7 @@ def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
     >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
     tensor([1.5000, 5.0000, 1.5000])
     """
-    if len(index) <= SMALL:
+    if are_few(index):
         equal = index[:, None] == index
         return torch.where(equal, values, 0).sum(1) / equal.sum(1)
     ordered, order = index.sort(stable=True)
