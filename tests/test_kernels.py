@@ -228,3 +228,17 @@ def test_a_kernel_that_all_but_vanishes_is_zero(dtype: torch.dtype) -> None:
     assert bool(((found == 0) | (found >= smallest)).all())
     assert 0 < float(found[found > 0].min()) < 100 * smallest
     torch.testing.assert_close(found, expected, rtol=1e-4 if dtype == torch.float32 else 1e-10, atol=10 * smallest)
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_kernels_can_be_differentiated(dim: int) -> None:
+    a, b = torch.randn(4, dim, dtype=torch.float64), torch.randn(3, dim, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda one: gaussian(one, b, 0.7), a.requires_grad_())
+
+
+def test_half_precision_loses_nothing_but_digits() -> None:
+    distance = torch.tensor([[1.0], [3.0], [4.0]])
+    narrow, wide = (
+        gaussian(torch.zeros(1, 1).to(kind), distance.to(kind), 1.0) for kind in (torch.half, torch.float)
+    )
+    assert_close(narrow.float(), wide, rtol=0.01, atol=1e-6)

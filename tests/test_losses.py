@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -85,3 +87,18 @@ def test_an_infinite_loss_has_a_gradient_that_needs_the_guard() -> None:
     (0 * nn.functional.mse_loss(outputs, torch.tensor([float("inf")]), reduction="none")).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isnan().all()
+
+
+def test_losses_are_translated_by_a_compiler_that_does_not_know_autocast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch 2.11 cannot trace the question whether a device has autocast."""
+
+    def asked(kind: str) -> bool:
+        raise RuntimeError(f"cannot trace is_autocast_available({kind!r})")
+
+    monkeypatch.setattr(torch.amp, "is_autocast_available", asked)
+    compiled = torch.compile(partial(per_sample_losses, lambda o, t: o), backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2), None).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="cannot trace"):
+        per_sample_losses(lambda o, t: o, torch.ones(2), None)

@@ -48,8 +48,8 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     if exponent.is_cuda:
         return exponent.exp_()
     # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere.
-    least = 8 * torch.finfo(exponent.dtype).tiny
-    return torch.threshold_(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
+    least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
+    return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
 
 
 def kernel_to(side: Literal["train", "val"], pair: Pair, width: float | Tensor) -> Tensor:

@@ -10,7 +10,14 @@ import pytest
 from adiw.reports.advice import divergence_table
 from tests.reports.sweep_folder import recipe, result, write
 
-METHODS = {"Uniform": "uniform", "KL": "adiw-kl", "KL, wide": "adiw-kl", "KM": "adiw-km", "Oracle": "oracle"}
+METHODS = {
+    "Uniform": "uniform",
+    "KL": "adiw-kl",
+    "KL, wide": "adiw-kl",
+    "KM": "adiw-km",
+    "Oracle": "oracle",
+    "L2R": "l2r",
+}
 
 
 def records(folder: Path, judged_on: str, figures: dict[str, float], shift: str = "pair:0.3") -> None:
@@ -44,3 +51,15 @@ def test_a_sweep_that_compares_nothing_has_no_line(tmp_path: Path) -> None:
     assert boxes(tmp_path) == []
     records(tmp_path / "two", "test set", {"KL": 80, "KM": 81})
     assert [row[0] for row in boxes(tmp_path)] == ["digits, pair:0.3 (two, 12 epochs)"]
+
+
+def test_only_trials_of_the_methods_it_shows_are_counted(tmp_path: Path) -> None:
+    figures = {"KL": 80.0, "KM": 81.0}
+    records(tmp_path / "one", "test set", figures)
+    twice = [
+        _line(row, value, "test set", "pair:0.3") | {"trial": k} for k in (0, 1) for row, value in figures.items()
+    ]
+    once = _line("L2R", 79, "test set", "pair:0.3")
+    write(tmp_path / "one", recipe(list(METHODS), ["x"], trials=2), [*twice, once])
+    ((_, trials, *_),) = boxes(tmp_path)
+    assert trials == "2"

@@ -82,7 +82,7 @@ class DIW(nn.Module):
         follow(self, model)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, fuse an iteration of the solver; one on the CPU stays as it is."""
+        """Let torch.compile, with these arguments, fuse an iteration of the solver "gpu"; the others stay."""
         if self.host_work is None:
             self.solve = partial(interior.solve, advance=torch.compile(interior.advance, *args, **kwargs))
 

@@ -35,8 +35,7 @@ def divergence_table(results: Path) -> Grid:
     rows = [
         [Box(_about(line)), Box(_trials(cells)), *(Box(_figure(cells.get(method))) for method in COLUMNS.values())]
         for folder in folders
-        for line, every in lines_of(read_sweep(folder)).items()
-        for cells in [{method: cell for method, cell in every.items() if method in COLUMNS.values()}]
+        for line, cells in lines_of(read_sweep(folder)).items()
         if len(cells.keys() & set(DIVERGENCES.values())) > 1
     ]
     head = [Head("data, shift (recipe)"), Head("trials"), *map(Head, COLUMNS)]
@@ -51,10 +50,10 @@ NOTES = (
 
 
 def lines_of(sweep: Sweep) -> dict[Line, dict[str, Cell]]:
-    """For each data set, shift and judge: the cell of each method that stands for it."""
+    """For each data set, shift and judge: the cell that stands for each method of the table."""
     found: dict[Line, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     for cell in sweep.cells.values():
-        if cell.done:
+        if cell.done and cell.done[0].record["settings"]["method"] in COLUMNS.values():
             record = cell.done[0].record
             settings, judge = record["settings"], record["judged_on"]
             line = Line(sweep.recipe["name"], settings["dataset"], settings["shift"], judge, max(cell.epochs))
