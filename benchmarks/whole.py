@@ -66,7 +66,11 @@ def main(given: list[str] | None = None) -> None:
         return
     record = Record(asked.out / f"whole-{asked.device}.json", **describe(device=asked.device))
     limit = None if asked.budget == math.inf else asked.budget
-    row = measure(asked.dataset, asked.epochs, asked.device, limit)
+    try:
+        row = measure(asked.dataset, asked.epochs, asked.device, limit)
+    except subprocess.TimeoutExpired:
+        print(f"not measured: it took more than {limit:.0f} s")
+        return
     record.add(row)
     print({name: value for name, value in row.items() if name != "settings"})
 

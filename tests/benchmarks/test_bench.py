@@ -93,3 +93,15 @@ def test_without_the_data_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.M
     whole.main(["--device", "cpu", "--out", str(tmp_path / "results")])
     assert "not measured" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
+
+
+def test_a_run_that_takes_too_long_leaves_the_last_result(tmp_path: Path, capsys: Any) -> None:
+    whole.main(["--device", "cpu", "--dataset", "digits", "--budget", "0.1", "--out", str(tmp_path)])
+    assert "not measured: it took more than 0 s" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_there_is_time_for_a_whole_run() -> None:
+    command = bench.commands(bench.MINUTES, False, gpu=True, cpu=False, only=["whole"])["whole"]
+    recorded = json.loads((bench.HERE / "results" / "whole-cuda.json").read_text())["rows"][0]
+    assert float(command[command.index("--budget") + 1]) > 1.2 * recorded["command_seconds"]
