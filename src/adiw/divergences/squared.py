@@ -24,7 +24,7 @@ class Squared:
     weights are beta'psi(z). Nothing holds their mean at one (``ADIW(mean_one=True)`` does).
 
     Args:
-        width: sigma of the kernel, or "auto" (a third of the typical distance, as for ``KL``: it suits features too).
+        width: sigma of the kernel, or "auto" (a third of the typical distance, as for ``KL``).
         step_size: eta.
         penalty: lambda of the l1 penalty.
 
