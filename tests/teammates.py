@@ -16,18 +16,30 @@ Result = TypeVar("Result")
 
 
 class Meeting:
-    """Where members lay down what they have and see what the others have."""
+    """Where members lay down what they have and see what the others have.
+
+    Only the one that holds ``baton`` works: two threads that ask PyTorch for its default generator at the same time
+    may wait for each other for ever.
+    """
 
     def __init__(self, size: int) -> None:
         self.table: list[Any] = [None] * size
         self.barrier = threading.Barrier(size, timeout=60)
+        self.baton = threading.Lock()
 
     def exchange(self, rank: int, value: Any) -> list[Any]:
         self.table[rank] = value
-        self.barrier.wait()
+        self._meet()
         seen = list(self.table)
-        self.barrier.wait()
+        self._meet()
         return seen
+
+    def _meet(self) -> None:
+        self.baton.release()
+        try:
+            self.barrier.wait()
+        finally:
+            self.baton.acquire()
 
 
 class Teammate(Team):
@@ -61,6 +73,11 @@ class Teammate(Team):
 def together(size: int, work: Callable[[Teammate], Result]) -> list[Result]:
     """What ``work`` gave to each member of a team."""
     meeting = Meeting(size)
+
+    def one(rank: int) -> Result:
+        with meeting.baton:
+            return work(Teammate(rank, meeting))
+
     with ThreadPoolExecutor(size) as pool:
-        futures = [pool.submit(work, Teammate(rank, meeting)) for rank in range(size)]
+        futures = [pool.submit(one, rank) for rank in range(size)]
     return [future.result() for future in futures]
