@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch.testing import assert_close
 
-from adiw.groups import group_order, group_sum, same_group, spread
+from adiw.groups import are_few, group_order, group_sum, same_group, spread
+from tests.pretend import PretendCuda
 
 GROUP = torch.tensor([2, 0, -1, 2, 0, 2, -1])
 VALUES = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
@@ -59,3 +60,10 @@ def test_group_order_sorts_within_groups() -> None:
 
 def test_group_order_of_one_group_is_a_sort() -> None:
     assert_close(VALUES[group_order(-VALUES, torch.zeros(7, dtype=torch.long), 1)], VALUES.flip(0))
+
+
+def test_how_many_are_few() -> None:
+    """On a CPU comparing all pairs soon takes longer than sorting; on a GPU the number of kernels counts."""
+    found = [n for n in (256, 257, 1024, 1025) if are_few(torch.zeros(n))]
+    on_gpu = [n for n in (256, 257, 1024, 1025) if are_few(torch.zeros(n).as_subclass(PretendCuda))]
+    assert (found, on_gpu) == ([256], [256, 257, 1024])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -72,3 +73,15 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
     assert reweight.probe.every == other.probe.every == 4
+
+
+def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = resolve({"dataset": "digits"})
+    job = Job(settings, prepare(settings), CPU, 0)
+    monkeypatch.setattr(job, "stream", object())  # as on a GPU
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    with job.place():
+        assert torch.backends.cudnn.benchmark
+    with suppress(KeyError), job.place():
+        raise KeyError
+    assert not torch.backends.cudnn.benchmark

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,13 +141,3 @@ def test_narrow_tangents_of_a_compiled_network_with_batch_norm(method: str) -> N
     assert isinstance(job.loop.step, Captured)
     assert job.loop.step.recorded
     assert float(torch.corrcoef(torch.stack([job.weights(), plain]))[0, 1]) > 0.8
-
-
-def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else() -> None:
-    settings = resolve(GIVEN)
-    job = Job(settings, prepare(settings), GPU, 0)
-    with job.place():
-        assert torch.backends.cudnn.benchmark
-    with suppress(KeyError), job.place():
-        raise KeyError
-    assert not torch.backends.cudnn.benchmark
