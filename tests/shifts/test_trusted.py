@@ -29,6 +29,28 @@ def test_draws_are_uniform() -> None:
     assert bool(((draws.bincount() - 600).abs() < 4 * sd).all())
 
 
+def test_a_draw_that_misses_a_class_is_made_again_by_class() -> None:
+    y = torch.arange(1000) % 10
+    for seed in range(20):
+        drawn = draw_trusted(y, 10, torch.Generator().manual_seed(seed))
+        assert y[drawn].sort().values.tolist() == list(range(10))
+        assert drawn.tolist() == sorted(drawn.tolist())
+
+
+def test_a_draw_that_holds_every_class_stays_as_it_was() -> None:
+    y = torch.arange(1000) % 10
+    for seed in range(20):
+        drawn = draw_trusted(y, 200, torch.Generator().manual_seed(seed))
+        assert torch.equal(drawn, torch.randperm(1000, generator=torch.Generator().manual_seed(seed))[:200].sort()[0])
+        assert len(y[drawn].bincount().unique()) > 1  # not the same number of each
+
+
+def test_a_draw_too_small_for_all_classes_stays_as_it_was() -> None:
+    y = torch.cat([torch.zeros(990), torch.ones(10)]).long()  # in proportion, two are of the first class
+    drawn = draw_trusted(y, 2, torch.Generator().manual_seed(0))
+    assert torch.equal(drawn, torch.randperm(1000, generator=torch.Generator().manual_seed(0))[:2].sort()[0])
+
+
 def test_draws_within_classes_are_uniform() -> None:
     y = torch.tensor([1, 0, 1, 0, 1, 1])
     draws = torch.stack([draw_per_class(y, [1, 2], torch.Generator().manual_seed(seed)) for seed in range(2000)])

@@ -30,11 +30,20 @@ def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -
 def draw_trusted(y: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """``(count,)`` int64 indices into y, ascending: uniform without replacement.
 
-    >>> draw_trusted(torch.zeros(5), 5, torch.Generator().manual_seed(0))
-    tensor([0, 1, 2, 3, 4])
+    A draw that misses a class, as a small one does, is made again class by class, in proportion to their counts, if
+    that gives some of each: ten of ten equal classes are one of each.
+
+    >>> draw_trusted(torch.tensor([0, 0, 0, 1, 1, 1]), 2, torch.Generator().manual_seed(0)) // 3
+    tensor([0, 1])
     """
     order = torch.randperm(len(y), generator=generator, device=generator.device)
-    return order[:count].sort().values.to(y.device)
+    drawn = order[:count].sort().values.to(y.device)
+    counts = class_counts(y, int(y.max()) + 1)
+    sizes = proportional(count, counts)
+    classes = sum(map(bool, counts))
+    if len(y[drawn].unique()) < classes == sum(map(bool, sizes)):
+        return draw_per_class(y, sizes, generator)
+    return drawn
 
 
 def draw_per_class(y: Tensor, sizes: list[int], generator: torch.Generator) -> Tensor:
