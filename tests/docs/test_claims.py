@@ -105,7 +105,7 @@ def test_the_files_of_a_run_and_the_columns_of_its_audit(tmp_path: Path) -> None
     text = page("reading-results.md")
     _, of_audit, rest = re.split(r"^\| (?:column|file) \|.*$", text, flags=re.MULTILINE)
     named = set(first_column(rest))
-    assert {file.name for file in tmp_path.iterdir()} == named - {"checkpoint-previous.pt"}  # of longer runs
+    assert {file.name for file in tmp_path.iterdir()} | {"checkpoint-previous.pt"} == named  # that one of longer runs
     with (tmp_path / "audit.csv").open("w", newline="") as file:
         write_csv(load_audit(tmp_path), file)
     with (tmp_path / "audit.csv").open() as file:
