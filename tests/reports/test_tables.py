@@ -127,6 +127,16 @@ def test_times_measured_alone_win_over_those_of_shared_runs(tmp_path: Path) -> N
     assert "Measured alone on the device over 3 epochs" in grid.notes[0]
 
 
+def test_a_setting_that_was_timed_shows_the_seconds_beside_the_accuracy(tmp_path: Path) -> None:
+    timing = [{"row": "KL", "column": "x", "epochs": 4, "seconds_per_epoch": 0.25, **PROVENANCE, "commit": "other"}]
+    grid = accuracy_table(sweep_of(tmp_path, three("KL", "x", 80, 80, 80), ["KL", "KM"], timing))
+    assert [head.full for head in grid.head][1:] == ["x", "x, s / epoch", "y"]
+    assert [box(grid, "KL", k)[0] for k in (1, 2, 3)] == ["80.00 (0.00)", "0.250", "missing"]
+    assert box(grid, "KM", 2)[0] == "-"
+    assert "Seconds of training per epoch: alone on the device over 4 epochs, the first left out." in grid.notes
+    assert any(note.endswith("commit: 0123456789ab, other.") for note in grid.notes)
+
+
 def test_without_a_uniform_row_there_are_no_ratios(tmp_path: Path) -> None:
     grid = time_table(sweep_of(tmp_path, three("KL", "x", 80), ["KL"]))
     assert [head.name for head in grid.head] == ["", "ours", "paper", "diff.", "ours", "paper", "diff."]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from adiw.cli.console import say
-from adiw.experiments.profile import FILE
-from adiw.experiments.sealed import read_json
 from adiw.reports.grid import to_text, write_grid
-from adiw.reports.stage_table import stage_tables
+from adiw.reports.stage_table import recorded_stages
 from adiw.reports.sweeps import Sweep, read_sweep
 from adiw.reports.tables import accuracy_table, time_table, write_tables
 
@@ -24,10 +22,7 @@ def show_tables(folder: Path, time: bool) -> None:
 
 def show_stages(folder: Path) -> None:
     """Print a profile's stage tables with the paper's figures beside, and write them."""
-    if not (folder / FILE).exists():
-        raise FileNotFoundError(f"no profile found in {folder}: it holds no {FILE}")
-    recipe, profile = (read_json(folder / name) for name in ("recipe.json", FILE))
-    grids = stage_tables(profile, recipe["paper"] or None, recipe["title"])
+    grids = recorded_stages(folder)
     for grid, name in zip(grids, ("cpu", "device") if len(grids) == 2 else ("stages",), strict=True):
         print(to_text(grid))
         write_grid(grid, folder / "tables", name)

@@ -18,7 +18,8 @@ def of_accuracy(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> list[str]
         f"judged on: {judged}. Diff.: ours - paper.",
         _about_bold(sweep, best),
         *_ended_badly(sweep),
-        *_made_by(trial.record for trial in sweep.trials()),
+        *([f"Seconds of training per epoch: {_alone(sweep)}, the first left out."] if sweep.timing else []),
+        *_made_by([*(trial.record for trial in sweep.trials()), *sweep.timing.values()]),
         *_about_recipe(sweep),
     ]
 
@@ -27,15 +28,16 @@ def of_time(sweep: Sweep) -> list[str]:
     """The notes of the time table."""
     text = "Seconds of training per epoch, the first epoch left out."
     if sweep.timing:
-        text += " Measured alone on the device over " + _names(
-            _count(line["epochs"], "epoch") for line in sweep.timing.values()
-        )
-        text += "; times of runs side by side are not comparable and say so."
+        text += f" Measured {_alone(sweep)}; times of runs side by side are not comparable and say so."
     return [
         text + " The paper's hardware was another: ratios compare better than seconds. Diff.: ours - paper.",
         *_made_by([*sweep.timing.values()] or [trial.record for trial in sweep.trials()]),
         *_about_recipe(sweep),
     ]
+
+
+def _alone(sweep: Sweep) -> str:
+    return "alone on the device over " + _names(_count(line["epochs"], "epoch") for line in sweep.timing.values())
 
 
 def _about_bold(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> str:

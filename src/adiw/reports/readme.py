@@ -1,9 +1,9 @@
 """Tables of a Markdown page, drawn from the records of runs: ``python -m adiw.reports.readme README.md``.
 
 A table stands between ``<!-- table: results/digits/summary.json -->`` and ``<!-- end of table -->``; a folder in the
-place of the file is a sweep's, whose accuracy table is drawn beside the paper's figures, or that of the records of
-``make torture``. ``brief:`` with a sweep's folder is a short form of its accuracy table; ``divergences:`` with the
-folder of all results is the table of the divergences in all sweeps.
+place of the file is a sweep's, whose accuracy table is drawn beside the paper's figures, or a profile's, or that of
+the records of ``make torture``. ``brief:`` with a sweep's folder is a short form of its accuracy table;
+``divergences:`` with the folder of all results is the table of the divergences in all sweeps.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from adiw.experiments.profile import FILE
 from adiw.reports import torture
 from adiw.reports.advice import divergence_table
 from adiw.reports.grid import to_markdown
+from adiw.reports.stage_table import recorded_stages
 from adiw.reports.sweeps import read_sweep
 from adiw.reports.tables import accuracy_table, brief_table
 
@@ -36,6 +38,8 @@ def _draw(kind: str, record: Path) -> str:
         return to_markdown(brief_table(read_sweep(record)))
     if record.is_dir() and not (record / "recipe.json").exists():
         return torture.table(record)
+    if (record / FILE).exists():
+        return "\n".join(map(to_markdown, recorded_stages(record)))
     if record.is_dir():
         return to_markdown(accuracy_table(read_sweep(record)))
     return table(json.loads(record.read_text()))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from adiw.experiments.profile import FILE
+from adiw.experiments.sealed import read_json
 from adiw.reports.grid import Box, Grid, Head
 
 MEASURES = {"cpu": "CPU", "device": "device"}  # the paper's "cuda" is the second
@@ -12,6 +15,14 @@ PAPER = {"cpu": "cpu", "device": "cuda"}
 Paper = Mapping[
     str, Mapping[str, Sequence[Sequence[float] | None]]
 ]  # cpu, cuda -> row -> [seconds, percent] per stage
+
+
+def recorded_stages(folder: Path) -> list[Grid]:
+    """The tables of a recipe's profile, with the paper's figures beside ours."""
+    if not (folder / FILE).exists():
+        raise FileNotFoundError(f"no profile found in {folder}: it holds no {FILE}")
+    recipe, profile = (read_json(folder / name) for name in ("recipe.json", FILE))
+    return stage_tables(profile, recipe["paper"] or None, recipe["title"])
 
 
 def stage_tables(profile: Mapping[str, Any], paper: Paper | None = None, title: str | None = None) -> list[Grid]:

@@ -18,20 +18,23 @@ PAPER = ("paper", "paper_std", "difference", "best")
 def accuracy_table(sweep: Sweep) -> Grid:
     """A row for each method; for each setting our figure, the paper's, and the difference. Bold is the best.
 
-    Where the paper has no such table, our figure stands alone.
+    Where the paper has no such table, our figure stands alone. A setting that was timed shows the seconds too.
     """
-    head, best, known = [Head("")], {}, _in_paper(sweep)
+    best = {(one, measure): best_of(sweep, one, measure) for one in sweep.columns for measure in sweep.measures}
+    head, known, timed = [Head("")], _in_paper(sweep), {column for _, column in sweep.timing}
     for column in sweep.columns:
         for measure in sweep.measures:
             group = column if len(sweep.measures) == 1 else f"{column}, {NAMES[measure]}"
             head += [Head(name, group) for name in ("ours", "paper", "diff.")] if known else [Head("", group)]
-            best[column, measure] = best_of(sweep, column, measure)
+        head += [Head("s / epoch", column)] if column in timed else []
     rows = []
     for row in sweep.rows:
         boxes = [Box(row)]
-        for (column, measure), found in best.items():
-            shown = _accuracy(sweep, sweep.cells[row, column], measure, row in found.rows)
-            boxes += shown if known else shown[:1]
+        for column in sweep.columns:
+            for measure in sweep.measures:
+                shown = _accuracy(sweep, sweep.cells[row, column], measure, row in best[column, measure].rows)
+                boxes += shown if known else shown[:1]
+            boxes += [_timed(sweep, row, column)] if column in timed else []
         rows.append(boxes)
     return Grid(f"{sweep.recipe['title']}: accuracy (%)", head, rows, notes.of_accuracy(sweep, best))
 
@@ -119,6 +122,11 @@ def _accuracy(sweep: Sweep, cell: Cell, measure: str, bold: bool) -> list[Box]:
         Box(known),
         Box(_difference(figure and figure[0], paper and paper[0])),
     ]
+
+
+def _timed(sweep: Sweep, row: str, column: str) -> Box:
+    line = sweep.timing.get((row, column))
+    return Box("-" if line is None else f"{line['seconds_per_epoch']:.3f}")
 
 
 def _figures(sweep: Sweep, row: str, column: str, measure: str, best: bool) -> list[Box]:
