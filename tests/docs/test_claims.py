@@ -85,6 +85,22 @@ def test_what_is_said_of_widths() -> None:
     assert set(at["ADIW-WA"]).isdisjoint({"0.001", "0.01"})  # all of these died
 
 
+def test_what_the_readme_says_of_a_step() -> None:
+    (said,) = re.findall(r"On an H200 a compiled.*?times\.", (ROOT / "README.md").read_text(), re.DOTALL)
+    rows = {}
+    for work in ("cifar10", "fashion-mnist"):
+        record = json.loads((ROOT / "benchmarks" / "results" / f"steps-{work}-cuda.json").read_text())
+        rows |= {(work, row["method"]): row for row in record["rows"] if row["variant"] == "compiled"}
+    ratio = {place: f"{row['ratio']:.2f}" for place, row in rows.items() if "ratio" in row}
+    adiw_rows = [f"adiw-{name}" for name in ("kl", "km", "ls", "wa")]
+    on_cifar, on_fashion = ([ratio[work, row] for row in adiw_rows] for work in ("cifar10", "fashion-mnist"))
+    assert f"takes {max(on_cifar)} times" in said
+    assert f"it is {min(on_fashion)} to {max(on_fashion)} times" in said
+    for name, row in (("DIW", "diw"), ("L2R", "l2r"), ("MW-Net", "mw-net")):
+        assert f"{name}: {ratio['cifar10', row]}" in said
+    assert f"{max(100 * (rows['cifar10', row]['peak_ratio'] - 1) for row in adiw_rows):.1f}% more memory" in said
+
+
 @pytest.mark.parametrize("name", ["KL", "MMD", "Squared", "Wasserstein"])
 def test_the_defaults_in_the_table_are_those_of_the_code(name: str) -> None:
     (row,) = re.findall(rf"^\| `{name}` \|.*$", page("widths-and-steps.md"), re.MULTILINE)
