@@ -54,8 +54,9 @@ def test_the_brief_form_leaves_out_differences_and_further_notes(tmp_path: Path)
     assert [head.full for head in brief.head] == ["", "x, ours", "x, paper", "y, ours", "y, paper"]
     assert [b.text for b in brief.rows[0]] == ["KL", "81.00 (0.82)", "80.50 (0.25)", "missing", "-"]
     assert brief.rows[1][1].text == "60.25 (0.25); 2 of 3 trials, 1 missing"
-    assert [f"{note} Diff.: ours - paper." for note in brief.notes] == whole.notes[:1]
-    assert len(whole.notes) > 1
+    figures, bold = brief.notes
+    assert [f"{figures} Diff.: ours - paper.", bold] == whole.notes[:2]
+    assert len(whole.notes) > 2
 
 
 @pytest.mark.parametrize(

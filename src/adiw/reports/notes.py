@@ -51,7 +51,8 @@ def _about_bold(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> str:
     if not any(found.rows for found in best.values()):
         reasons = {found.why for found in best.values()}
         return f"No bold: {reasons.pop() if len(reasons) == 1 else '; '.join(whys)}."
-    text = "Bold (in text *): the best, and those not different by a paired t-test over trial means at the 1% level."
+    text = "Bold (in text *): the best, and those not different by a paired t-test over trial means at the 1% level, "
+    text += "which few trials seldom reach."
     oracles = [row for row in sweep.rows if sweep.method(row) == "oracle"]
     text += f" {oracles[0]} has the true weights and is not compared." if oracles else ""
     return text + (f" Not compared: {'; '.join(whys)}." if whys else "")

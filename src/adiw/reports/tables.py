@@ -40,12 +40,17 @@ def accuracy_table(sweep: Sweep) -> Grid:
 
 
 def brief_table(sweep: Sweep) -> Grid:
-    """The accuracy table without differences; of its notes only the first, which says what the figures are."""
+    """The accuracy table without differences; of its notes what the figures are, and what bold means."""
     whole = accuracy_table(sweep)
     kept = [place for place, head in enumerate(whole.head) if head.name != "diff."]
     rows = [[boxes[place] for place in kept] for boxes in whole.rows]
-    note = whole.notes[0].removesuffix(" Diff.: ours - paper.")
-    return Grid(whole.title, [whole.head[place] for place in kept], rows, [note])
+    figures, bold = whole.notes[:2]
+    return Grid(
+        whole.title,
+        [whole.head[place] for place in kept],
+        rows,
+        [figures.removesuffix(" Diff.: ours - paper."), bold],
+    )
 
 
 def time_table(sweep: Sweep) -> Grid:
