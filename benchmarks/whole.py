@@ -32,16 +32,19 @@ def measure(dataset: str, epochs: int, device: str, limit: float | None) -> dict
         out = Path(folder) / "run"
         wanted = ["--dataset", dataset, "--shift", "symmetric:0.4", "--method", "adiw-kl", "--epochs", str(epochs)]
         engine = ["--device", device, *(["--compile"] if device == "cuda" else []), "--quiet", "--out", str(out)]
-        start = time.monotonic()
+        start = time.time()
         subprocess.run([sys.executable, "-m", "adiw", "run", *wanted, *engine], check=True, timeout=limit)
-        seconds = time.monotonic() - start
+        end = time.time()
+        begun, done = ((out / name).stat().st_mtime for name in ("config.json", "result.json"))
         result = json.loads((out / "result.json").read_text())
         rows = [json.loads(line) for line in (out / "timing.jsonl").read_text().splitlines()]
     train, evaluate = (sum(row[f"{what}_seconds"] for row in rows) for what in ("train", "evaluate"))
     return {
         "dataset": dataset,
         "epochs": epochs,
-        "command_seconds": seconds,
+        "command_seconds": end - start,
+        "seconds_before": begun - start,  # the run's folder is made, once all is imported and the data are read
+        "seconds_after": end - done,
         "train_seconds": train,
         "evaluate_seconds": evaluate,
         "first_epoch_seconds": rows[0]["train_seconds"],

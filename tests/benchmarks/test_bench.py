@@ -84,6 +84,9 @@ def test_a_whole_run_is_timed(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "whole-cpu.json").read_text())
     (row,) = content["rows"]
     assert 0 < row["first_epoch_seconds"] < row["train_seconds"] < row["command_seconds"]
+    parts = ("seconds_before", "train_seconds", "evaluate_seconds", "seconds_after")
+    assert sum(row[name] for name in parts) < row["command_seconds"]
+    assert min(row["seconds_before"], row["seconds_after"]) >= 0
     assert row["settings"]["method"] == "adiw-kl"
     assert f"| digits | 2 | {row['command_seconds']:.1f} |" in tables.whole(content)
 
