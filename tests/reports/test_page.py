@@ -71,6 +71,14 @@ def test_a_sweep_has_a_choice_of_settings_and_its_facts(tmp_path: Path) -> None:
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
     assert facts["deviation: lr"] == "0.2 instead of 0.1 (KL): by looking"
     assert (facts["dataset"], facts["versions"]) == ("digits", "torch 2.9")
+    assert "runs side by side" not in facts
+
+
+def test_runs_that_shared_the_device_are_said(tmp_path: Path) -> None:
+    records = [{**record("KL", "a", trial, [50.0] * 12), "side_by_side": 1 + 7 * trial} for trial in range(2)]
+    page = Elements(render(load_page(write_sweep(tmp_path, records, ["KL"], ["a"]))))
+    facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
+    assert facts["runs side by side"] == "8"
 
 
 def hostile_pages(tmp_path: Path) -> list[str]:

@@ -128,6 +128,30 @@ def test_times_measured_alone_win_over_those_of_shared_runs(tmp_path: Path) -> N
     assert "Measured alone on the device over 3 epochs" in grid.notes[0]
 
 
+def test_times_of_other_hardware_or_engines_are_not_compared(tmp_path: Path) -> None:
+    fast = {"hardware": {"device": "H200"}, "engine": {"captured": True, "compiled": True}}
+    slow = {"hardware": {"device": "x86"}, "engine": {"captured": False, "compiled": False}}
+    eager = {"hardware": {"device": "H200"}, "engine": {"captured": False, "compiled": False}}
+    lines = three("uniform", "x", 80, 80, 80) + three("DIW", "x", 80, seconds_per_epoch=31.0, **slow)
+    lines += three("LS", "x", 80, seconds_per_epoch=0.2, **fast)
+    rows = {"uniform": (0.1, fast), "KL": (0.4, eager), "KM": (0.12, fast)}
+    timing = [
+        {"row": row, "column": "x", "epochs": 4, "seconds_per_epoch": seconds, **PROVENANCE, **how}
+        for row, (seconds, how) in rows.items()
+    ]
+    grid = time_table(sweep_of(tmp_path, lines, ["uniform", "KL", "KM", "DIW", "LS"], timing))
+    shown = {row: (box(grid, row, 1)[0], box(grid, row, 4)[0]) for row in ("uniform", "KL", "KM", "DIW", "LS")}
+    assert shown == {
+        "uniform": ("0.100", "1.00"),
+        "KL": ("0.400", "-"),
+        "KM": ("0.120", "1.20"),
+        "DIW": ("31.000; x86, eager", "-"),
+        "LS": ("0.200", "2.00"),
+    }
+    assert "Computed on: H200, compiled and captured; H200, eager; x86, eager." in grid.notes
+    assert any(note.startswith("Hardware: H200, x86;") for note in grid.notes)
+
+
 def test_a_setting_that_was_timed_shows_the_seconds_beside_the_accuracy(tmp_path: Path) -> None:
     timing = [{"row": "KL", "column": "x", "epochs": 4, "seconds_per_epoch": 0.25, **PROVENANCE, "commit": "other"}]
     grid = accuracy_table(sweep_of(tmp_path, three("KL", "x", 80, 80, 80), ["KL", "KM"], timing))

@@ -7,6 +7,7 @@ from typing import Any
 
 from adiw.reports.comparison import Best
 from adiw.reports.sweeps import LAST, Line, Sweep
+from adiw.reports.times import sources, way
 
 
 def of_accuracy(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> list[str]:
@@ -26,12 +27,14 @@ def of_accuracy(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> list[str]
 
 def of_time(sweep: Sweep) -> list[str]:
     """The notes of the time table."""
+    lines = [line for cell in sweep.cells for line in sources(sweep, *cell)]
     text = "Seconds of training per epoch, the first epoch left out."
     if sweep.timing:
-        text += f" Measured {_alone(sweep)}; times of runs side by side are not comparable and say so."
+        text += f" Measured {_alone(sweep)}; times that are not comparable with these say why."
     return [
         text + " The paper's hardware was another: ratios compare better than seconds. Diff.: ours - paper.",
-        *_made_by([*sweep.timing.values()] or [trial.record for trial in sweep.trials()]),
+        f"Computed on: {'; '.join(dict.fromkeys(way(line) for line in lines)) or 'nothing yet'}.",
+        *_made_by(lines),
         *_about_recipe(sweep),
     ]
 

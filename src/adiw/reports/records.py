@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def _facts(recipe: Record, records: list[Record]) -> list[tuple[str, str]]:
     for key in ("judged_on", "versions", "hardware", "commit"):
         found = dict.fromkeys(in_words(record[key]) for record in records if record.get(key))
         facts += [(key.replace("_", " "), "; ".join(found))] if found else []
-    seconds = [record["seconds_per_epoch"] for record in records if record.get("seconds_per_epoch")]
-    if seconds:
-        facts.append(("seconds per epoch while running side by side", f"{statistics.fmean(seconds):.3f} on average"))
+    together = max((record.get("side_by_side") or 1 for record in records), default=1)
+    if together > 1:
+        facts.append(("runs side by side", str(together)))
     return facts

@@ -8,7 +8,7 @@ from adiw.reports import notes
 from adiw.reports.comparison import Best, best_rows
 from adiw.reports.grid import Box, Grid, Head, write_grid
 from adiw.reports.sweeps import Cell, Sweep
-from adiw.reports.times import own_seconds, time_box, uniform_row
+from adiw.reports.times import own_seconds, time_box, uniform_row, ways_of
 
 NAMES = {"accuracy": "top-1", "top5": "top-5"}
 FIGURES = ("row", "column", "measure", "ours", "std", "trials", "dead", "failed", "missing")
@@ -152,8 +152,10 @@ def _figures(sweep: Sweep, row: str, column: str, measure: str, best: bool) -> l
 
 
 def _ratios(sweep: Sweep, row: str, column: str, base: str) -> str:
-    """ "1.45 (2.72)": our time over that of the base row, and the paper's."""
+    """ "1.45 (2.72)": our time over that of the base row, computed in the same way, and the paper's."""
     ours, one = (own_seconds(sweep, label, column) for label in (row, base))
+    if ways_of(sweep, row, column) != ways_of(sweep, base, column):
+        ours = None
     paper, paper_one = (sweep.paper("seconds", label, column) for label in (row, base))
     known = f" ({paper / paper_one:.2f})" if paper and paper_one else ""
     return (f"{ours / one:.2f}" if ours and one else "-") + known
