@@ -127,6 +127,10 @@ class Probe(nn.Module):
         self.turns, self._counted = self.turns + 1, True
         return (self.turns - 1) % self.every == 0
 
+    def turn_again(self) -> None:
+        """The step that was counted last has failed before it changed anything, and comes again."""
+        self._counted = True
+
     def look(self, observe: Callable[[Any], Observed]) -> None:
         """Observe the next samples: they replace the oldest of the window."""
         index, batch = self.next_batch()

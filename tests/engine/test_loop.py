@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW
 from adiw.baselines import Fixed
+from adiw.engine.capture import Captured
 from adiw.engine.feed import DeviceFeed, batches
 from adiw.engine.loop import Loop, autocast, count_hits, in_batches, predict, set_learning_rate, train_step
 
@@ -82,6 +84,50 @@ def test_trusted_samples_are_looked_at_before_the_training_pass() -> None:
     feed = DeviceFeed(x, y, 15, 0, CPU, augment=False)
     Loop(model, reweight, SGD(model.parameters(), lr=0.1), feed).queue(0)
     assert passes == ["trusted", "train", "train"] * 2
+
+
+def test_a_step_whose_recording_fails_is_done_again_from_where_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph is stood in for: the recording fails at the update, with gradients that hold nothing."""
+
+    def made() -> tuple[Loop, ADIW]:
+        torch.manual_seed(0)
+        model, x, y = problem()
+        model = nn.Sequential(model[0], model[2])  # of batch norm a stand-in would move the means
+        reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), TensorDataset(x[:20], y[:20]), 60, val_every=3)
+        loop = Loop(model, reweight, SGD(model.parameters(), 0.1), DeviceFeed(x, y, 10, 0, CPU, False))
+        return loop, reweight
+
+    @contextmanager
+    def recording(*_arguments: object, **_named: object) -> Iterator[None]:
+        before = copy.deepcopy(reweight.state_dict())
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.optimizer, "step", fail)
+            try:
+                yield
+            finally:  # nothing was executed on the device
+                turns, counted = reweight.probe.turns, reweight.probe._counted
+                reweight.load_state_dict(before)
+                reweight.probe.turns, reweight.probe._counted = turns, counted
+                loop.feed.place.sub_(10)  # type: ignore[attr-defined]
+
+    def fail() -> None:
+        for parameter in loop.model.parameters():
+            parameter.grad = torch.full_like(parameter, 1e6)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", recording)
+    plain, plain_reweight = made()
+    loop, reweight = made()
+    told: list[str] = []
+    loop.step = Captured(loop._step, told.append, undo=loop._undo)
+    for some in (plain, loop):
+        some.queue(0)
+    assert told == ["steps are not captured as a graph (out of memory)"]
+    assert reweight.probe.turns == plain_reweight.probe.turns == 6
+    assert same(loop.model, plain.model)
+    assert torch.equal(reweight.weights, plain_reweight.weights)
 
 
 def by_definition(model: nn.Module, x: Tensor, y: Tensor, k: int) -> int:

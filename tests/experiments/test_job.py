@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -85,3 +86,28 @@ def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytes
     with suppress(KeyError), job.place():
         raise KeyError
     assert not torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_what_hangs_on_the_device_is_not_taken_over_from_a_checkpoint(optimizer: str) -> None:
+    """A run that was begun on a CPU goes on where the learning rate is a tensor, as on a GPU."""
+    settings = resolve({"dataset": "digits", "epochs": 2, "optimizer": optimizer, "lr": 0.01})
+    first, second = (Job(settings, prepare(settings), CPU, 0) for _ in range(2))
+    first.queue()
+    first.collect()
+    (group,) = second.optimizer.param_groups
+    group["lr"] = torch.tensor(0.01)
+    second.restore(copy.deepcopy(first.state()))
+    (group,) = second.optimizer.param_groups
+    assert isinstance(group["lr"], torch.Tensor)
+    group["lr"] = 0.01  # as an optimizer on the CPU wants it
+    for job in (first, second):
+        job.queue()
+        job.collect()
+    assert first.metrics == second.metrics
+
+
+def test_every_setting_of_a_sweep_may_have_a_translation() -> None:
+    settings = resolve({"dataset": "digits"})
+    Job(settings, prepare(settings), CPU, 0, compiled=True)
+    assert torch._dynamo.config.cache_size_limit >= 35  # as many as digits-widths has

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from adiw.experiments import sweep as sweep_module
 from adiw.experiments.plan import Part, Planned, plan
@@ -226,3 +227,29 @@ def test_a_run_is_announced_before_its_first_epoch(tmp_path: Path) -> None:
 
     list(sweep(recipe, tmp_path / "out").run(plan(recipe, Part(("Uniform",), ("much",), 1)), progress))
     assert seen == [("Uniform", 0), ("Uniform", 1), ("Uniform", 2)]
+
+
+def test_runs_that_share_a_gpu_draw_what_they_would_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its generator is stood in for by one on the CPU."""
+    gpu = torch.Generator()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", gpu.get_state)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", gpu.set_state)
+
+    def run(seed: int, drawn: list[float]) -> Iterator[None]:
+        torch.manual_seed(seed)
+        gpu.manual_seed(seed)
+        for _ in range(3):
+            drawn += [torch.rand(()).item(), torch.rand((), generator=gpu).item()]
+            yield
+
+    def alone(seed: int) -> list[float]:
+        drawn: list[float] = []
+        list(run(seed, drawn))
+        return drawn
+
+    found: list[list[float]] = [[], []]
+    turns = [sweep_module._own_randomness(run(seed, found[seed])) for seed in range(2)]
+    for _ in zip(*turns, strict=True):
+        pass
+    assert found == [alone(0), alone(1)]

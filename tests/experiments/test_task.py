@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from adiw.data import ImageFiles, Samples, load
+from adiw.engine.feed import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.task import Task, as_they_are, prepare
 from tests.data.files import write_image
@@ -151,3 +152,12 @@ def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
     assert isinstance(plain, ImageFiles)
     assert not plain.train
     assert plain.paths == task.train.paths
+
+
+def test_a_run_does_not_begin_with_its_trusted_samples() -> None:
+    """The order of an epoch is not drawn as the trusted samples are: neither is the other's beginning."""
+    for seed in range(3):
+        settings = resolve({"dataset": "digits", "shift": "symmetric:0.4", "trusted": 100, "seed": seed})
+        task = prepare(settings)
+        first = torch.randperm(len(task.train), generator=epoch_generator(seed, 0))[:100]
+        assert len(set(task.shifted.trusted.tolist()) & set(first.tolist())) < 30

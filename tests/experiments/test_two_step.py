@@ -10,9 +10,13 @@ import torch
 from torch import nn
 
 from adiw.data import ImageFiles, Samples
+from adiw.engine import loop
 from adiw.engine.inputs import Scaled
+from adiw.experiments import two_step
+from adiw.experiments.job import Job
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.task import prepare
 from adiw.experiments.two_step import _observe
 from adiw.experiments.watch import DeadRunError
 from adiw.reports.results import load_result
@@ -64,3 +68,15 @@ def test_a_network_must_name_its_hidden_layer() -> None:
     model = Scaled(nn.Linear(5, 3))
     with pytest.raises(SettingsError, match="names its hidden layer in feature_layer"):
         _observe(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
+
+
+def test_the_network_is_trained_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the rates of its epochs, and with the bound on the gradient."""
+    rates, clips = [], []
+    monkeypatch.setattr(two_step, "set_learning_rate", lambda _optimizer, rate: rates.append(rate))
+    monkeypatch.setattr(loop, "clip_grad_norm_", lambda _parameters, clip: clips.append(clip))
+    given = {"dataset": "digits", "method": "two-step-kliep", "epochs": 4, "decay_every": 2, "lr": 0.1, "clip": 2.0}
+    settings = resolve(given)
+    Job(settings, prepare(settings), CPU, 0)
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])
+    assert set(clips) == {2.0}

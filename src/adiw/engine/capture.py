@@ -24,6 +24,7 @@ class Captured:
         generators: those that the work draws from, besides PyTorch's own.
         pool: of memory, shared by recordings that are never replayed at the same time; None for one of its own.
         name: of the work, in that line.
+        undo: takes back what a recording that failed has left on the host: the work is done again, and not recorded.
     """
 
     def __init__(
@@ -33,8 +34,10 @@ class Captured:
         generators: Callable[[], Iterable[Generator]] = tuple,
         pool: Any = None,
         name: str = "steps",
+        undo: Callable[[], None] = lambda: None,
     ) -> None:
         self.work, self.tell, self.generators, self.pool, self.name = work, tell, generators, pool, name
+        self.undo = undo
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
@@ -62,6 +65,7 @@ class Captured:
             with torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
                 self.work()
         except RuntimeError as error:
+            self.undo()
             self.tell(f"{self.name} are not captured as a graph ({_first_line(error)})")
         else:
             self.graph = graph

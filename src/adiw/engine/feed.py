@@ -164,8 +164,8 @@ def leave_interrupts_to_the_parent(worker: int) -> None:
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """A seed for one epoch of one run."""
-    return seed * 1_000_003 + epoch
+    """A seed for one epoch of one run; never that of the run itself, by which the trusted samples are drawn."""
+    return (seed + 1) * 1_000_003 + epoch
 
 
 def epoch_generator(seed: int, epoch: int) -> Generator:

@@ -79,7 +79,7 @@ class Loop:
     def _capture(self, tell: Callable[[str], None]) -> None:
         """The validation pass is a graph of its own: it is not part of every step."""
         pool = torch.cuda.graph_pool_handle()
-        self.step = Captured(self._step, tell, lambda: generators_of(self.reweight), pool)
+        self.step = Captured(self._step, tell, lambda: generators_of(self.reweight), pool, undo=self._undo)
         if self.look is not None:
             self.look = Captured(self._look, tell, pool=pool, name="passes over the trusted samples")
 
@@ -108,6 +108,12 @@ class Loop:
     def _look(self) -> None:
         with autocast(self.device, self.bf16):
             self.reweight.look()
+
+    def _undo(self) -> None:
+        """After a recording that failed: its gradients hold nothing, and the coming step has been counted already."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.look is not None:
+            self.reweight.probe.turn_again()
 
     def _step(self) -> None:
         batch = self.feed.batch()

@@ -32,6 +32,7 @@ from adiw.models import build as build_network
 from adiw.team import Team
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
+TRANSLATIONS = 64  # of the same code, by torch.compile
 
 
 class Job:
@@ -74,8 +75,10 @@ class Job:
         torch.manual_seed(settings.seed)
         self.model = synchronised(build_model(settings, task).to(device), device, self.team)
         if compiled:
-            # Networks of a process share translations: where one is observed, its hooks must be looked at.
+            # Runs of a process share translations: where a network is observed, its hooks must be looked at, and a
+            # sweep has more settings than the eight that may have a translation each.
             torch._dynamo.config.skip_nnmodule_hook_guards = False
+            torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, TRANSLATIONS)
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
         method = find(settings.method)
@@ -241,7 +244,7 @@ class Job:
             raise CheckpointError(f"{done} epochs have been run already: epochs must be at least that, got {asked}")
         with self.place():
             self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            self.optimizer.load_state_dict(_for_this_device(state["optimizer"], self.optimizer))
             self.reweight.load_state_dict(state["reweight"])
         torch.set_rng_state(state["random"].cpu())
         if state["random_cuda"] is not None and self.device.type == "cuda":
@@ -249,6 +252,17 @@ class Job:
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.cpu() for epoch, weights in state["history"].items()}
         self.broken = float(self.reweight.ledger.nonfinite.sum())
+
+
+def _for_this_device(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:
+    """An optimizer's state, with options that hang on the device as ``optimizer`` has them.
+
+    On a GPU the learning rate is a tensor: as a number it would be a constant of the recorded graph.
+    """
+    groups = []
+    for saved, own in zip(state["param_groups"], optimizer.param_groups, strict=True):
+        groups.append({**saved, **{key: own[key] for key in ("lr", "fused", "capturable") if key in own}})
+    return {**state, "param_groups": groups}
 
 
 HEALTH = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")

@@ -24,7 +24,7 @@ from adiw.experiments.job import build_model, build_optimizer
 from adiw.experiments.methods import Context
 from adiw.experiments.methods import find as find_method
 from adiw.experiments.profile_plan import Plan, check_same
-from adiw.experiments.record import Folder, provenance
+from adiw.experiments.record import Folder, commit, provenance
 from adiw.experiments.run import WORKERS
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
@@ -77,6 +77,7 @@ def profile_one(
 
     Seconds are those of the recorded iterations together, as in the paper, averaged over the windows.
     """
+    commit()  # as it is now, not when the profile ends
     used, notes = with_solver(settings) if find(name).program else (settings, [])
     train = LoaderFeed(task.train, settings.batch, settings.seed, device, workers)
     length = plan.length(len(train))

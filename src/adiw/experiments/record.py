@@ -8,6 +8,7 @@ import os
 import platform
 import statistics
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
         "accuracy_std": statistics.pstdev(last) if last else None,
         "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else None,
         "epochs": len(metrics),
-        "seconds_per_epoch": statistics.fmean(seconds[1:] or seconds) if seconds else None,
+        "seconds_per_epoch": statistics.median(seconds[1:] or seconds) if seconds else None,
     }
 
 
@@ -109,12 +110,16 @@ def provenance(device: torch.device) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "hardware": {"device": gpu or platform.processor() or platform.machine(), "cpus": os.cpu_count()},
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
-def _commit() -> str | None:
-    """The commit of the source tree that this package is imported from, when it is one."""
+@cache
+def commit() -> str | None:
+    """The commit of the source tree that this package is imported from, when it is one.
+
+    It is looked up once: what is checked out while a run trains is not what trains it.
+    """
     given = os.environ.get("ADIW_COMMIT")  # for a tree that travels without its history
     if given:
         return given

@@ -17,7 +17,7 @@ from adiw.engine.capture import Captured
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.job import Job
 from adiw.experiments.methods import find
-from adiw.experiments.record import Folder, provenance, summarise
+from adiw.experiments.record import Folder, commit, provenance, summarise
 from adiw.experiments.resume import check_folder, fitting
 from adiw.experiments.sealed import Row
 from adiw.experiments.settings import Settings
@@ -110,6 +110,7 @@ def in_turns(
 ) -> Generator[None, None, dict[str, Any]]:
     """``run``, which pauses whenever an epoch has been given to the device: others may give it theirs."""
     find(settings.method)  # an unknown name should not wait for the data
+    commit()  # as it is now, not when the run ends
     device = engine.where()
     folder, state = _open(out, settings, resume, device)
     task = prepare(settings, root)

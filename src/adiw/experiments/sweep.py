@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from adiw.experiments.outcome import outcome
 from adiw.experiments.plan import Planned
@@ -152,15 +153,26 @@ class Sweep:
 
 def _own_randomness(turns: Iterator[None]) -> Iterator[None]:
     """A run that shares its process with others, with the random numbers that it would draw if it were alone."""
-    state = torch.get_rng_state()
+    state = _random_state()
     while True:
-        torch.set_rng_state(state)
+        _set_random_state(state)
         try:
             next(turns)
         except StopIteration:
             return
-        state = torch.get_rng_state()
+        state = _random_state()
         yield
+
+
+def _random_state() -> list[Tensor]:
+    """Of the CPU, and of the GPU that is current, where there is one."""
+    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
+
+
+def _set_random_state(state: list[Tensor]) -> None:
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state(state[1])
 
 
 def _in_one_line(error: Exception) -> str:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine.feed import Feed
-from adiw.engine.loop import Loop, in_batches
+from adiw.engine.loop import Loop, in_batches, set_learning_rate
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are
 from adiw.experiments.watch import DeadRunError
@@ -38,8 +38,10 @@ def features(
         model = build_model(settings, task).to(device)
     criterion = nn.CrossEntropyLoss()
     plain = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
-    loop = Loop(model, plain, build_optimizer(settings, model), feed(task.train))
+    optimizer = build_optimizer(settings, model)
+    loop = Loop(model, plain, optimizer, feed(task.train), settings.bf16 and device.type == "cuda", settings.clip)
     for epoch in range(min(PRETRAIN, settings.epochs)):
+        set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.queue(epoch)
     classes = task.data.num_classes
     return _observe(model, task.train, classes, device), _observe(model, task.trusted, classes, device)
