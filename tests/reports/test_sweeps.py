@@ -94,6 +94,7 @@ def test_reading_and_tables_need_no_torch() -> None:
     code = (
         "import sys, types, pathlib; p = types.ModuleType('adiw'); "
         f"p.__path__ = [{str(Path(__file__).parents[2] / 'src' / 'adiw')!r}]; sys.modules['adiw'] = p; "
-        "import adiw.reports.tables, adiw.reports.figures; assert 'torch' not in sys.modules"
+        "import adiw.reports.tables, adiw.reports.stage_table, adiw.reports.figures; "
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -158,7 +158,7 @@ def test_a_setting_that_was_timed_shows_the_seconds_beside_the_accuracy(tmp_path
     assert [head.full for head in grid.head][1:] == ["x", "x, s / epoch", "y"]
     assert [box(grid, "KL", k)[0] for k in (1, 2, 3)] == ["80.00 (0.00)", "0.250", "missing"]
     assert box(grid, "KM", 2)[0] == "-"
-    assert "Seconds of training per epoch: alone on the device over 4 epochs, the first left out." in grid.notes
+    assert "Seconds of training per epoch: alone on the device over 4 epochs, the first left out." in grid.notes[0]
     assert any(note.endswith("commit: 0123456789ab, other.") for note in grid.notes)
 
 

@@ -89,7 +89,7 @@ class Job:
             nn.CrossEntropyLoss(reduction="none"),
             self.optimizer,
             Generator().manual_seed(settings.seed),
-            lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device),
+            lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device, self.bf16),
         )
         self.reweight: Any = method.build(context).to(device)
         if compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):

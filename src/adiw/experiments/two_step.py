@@ -28,6 +28,7 @@ def features(
     build_optimizer: Callable[[Settings, nn.Module], Optimizer],
     feed: Callable[[Samples | ImageFiles], Feed],
     device: torch.device,
+    bf16: bool,
 ) -> tuple[Tensor, Tensor]:
     """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to length one, beside the label.
 
@@ -39,7 +40,7 @@ def features(
     criterion = nn.CrossEntropyLoss()
     plain = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
-    loop = Loop(model, plain, optimizer, feed(task.train), settings.bf16 and device.type == "cuda", settings.clip)
+    loop = Loop(model, plain, optimizer, feed(task.train), bf16, settings.clip)
     for epoch in range(min(PRETRAIN, settings.epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.queue(epoch)

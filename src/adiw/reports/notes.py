@@ -13,13 +13,13 @@ from adiw.reports.times import sources, way
 def of_accuracy(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> list[str]:
     """The notes of the accuracy table."""
     judged = _names(trial.record.get("judged_on") for trial in sweep.trials()) or "nothing yet"
+    seconds = f" Seconds of training per epoch: {_alone(sweep)}, the first left out." if sweep.timing else ""
     plan = f"{_count(sweep.recipe['trials'], 'trial')} of {sweep.epochs} epochs planned"
     return [
         f"Ours: mean (standard deviation) over the last {LAST} epochs of all finished trials, {plan}; "
-        f"judged on: {judged}. Diff.: ours - paper.",
+        f"judged on: {judged}.{seconds} Diff.: ours - paper.",
         _about_bold(sweep, best),
         *_ended_badly(sweep),
-        *([f"Seconds of training per epoch: {_alone(sweep)}, the first left out."] if sweep.timing else []),
         *_made_by([*(trial.record for trial in sweep.trials()), *sweep.timing.values()]),
         *_about_recipe(sweep),
     ]

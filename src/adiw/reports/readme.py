@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from adiw.experiments.profile import FILE
 from adiw.reports import torture
 from adiw.reports.advice import divergence_table
 from adiw.reports.grid import to_markdown
-from adiw.reports.stage_table import recorded_stages
+from adiw.reports.stage_table import FILE, recorded_stages
 from adiw.reports.sweeps import read_sweep
 from adiw.reports.tables import accuracy_table, brief_table
 

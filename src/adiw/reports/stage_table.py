@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from adiw.experiments.profile import FILE
 from adiw.experiments.sealed import read_json
 from adiw.reports.grid import Box, Grid, Head
 
+FILE = "profile.json"  # that adiw.experiments.profile writes; it is read without PyTorch
 MEASURES = {"cpu": "CPU", "device": "device"}  # the paper's "cuda" is the second
 PAPER = {"cpu": "cpu", "device": "cuda"}
 Paper = Mapping[
