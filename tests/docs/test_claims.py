@@ -101,6 +101,18 @@ def test_what_the_readme_says_of_a_step() -> None:
     assert f"{max(100 * (rows['cifar10', row]['peak_ratio'] - 1) for row in adiw_rows):.1f}% more memory" in said
 
 
+def test_what_the_readme_says_of_cifar10() -> None:
+    (said,) = re.findall(r"On CIFAR-10 at 0\.4 .*?falls short", (ROOT / "README.md").read_text(), re.DOTALL)
+    sweep, column = read_sweep(ROOT / "results" / "cifar10-noise-ours"), "0.4 symmetric"
+    at = [column["label"] for column in sweep.recipe["columns"]].index(column)
+    ours = {row: value for (row, of), value in accuracies("cifar10-noise-ours").items() if of == column}
+    assert len(ours) == 3
+    for row, value in ours.items():
+        paper = sweep.recipe["paper"]["accuracy"][row][at][0]
+        assert f"{row} {value:.2f} ({paper:.2f})" in " ".join(said.split())
+        assert len(sweep.cells[row, column].done) == 1
+
+
 @pytest.mark.parametrize("name", ["KL", "MMD", "Squared", "Wasserstein"])
 def test_the_defaults_in_the_table_are_those_of_the_code(name: str) -> None:
     (row,) = re.findall(rf"^\| `{name}` \|.*$", page("widths-and-steps.md"), re.MULTILINE)
