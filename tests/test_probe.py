@@ -88,6 +88,24 @@ def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
     assert sum(large.reads.values()) - sum(small.reads.values()) == 8 * 3 - 2 * 7
 
 
+def test_of_a_large_set_only_some_are_looked_at_twice() -> None:
+    dataset = Numbers(1000)
+    made = probe(dataset, 4)
+    assert made.cached is not None
+    assert torch.equal(made.cached[0][:, 0], torch.arange(1000.0))
+    assert sum(dataset.reads.values()) <= 1000 + 1 + 256
+    assert len([index for index, times in dataset.reads.items() if times > 1]) > 200
+    assert max(index for index, times in dataset.reads.items() if times > 1) > 990  # not the first of them alone
+
+
+def test_workers_read_what_is_kept() -> None:
+    dataset = Numbers(100)
+    made = probe(dataset, 4, workers=1)
+    assert made.cached is not None
+    assert torch.equal(made.cached[0][:, 0], torch.arange(100.0))
+    assert sum(dataset.reads.values()) == 1 + 100  # by this process: for the size, and to compare
+
+
 def test_a_set_that_changes_is_not_cached() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -17,7 +17,7 @@ from adiw.limits import Limits, drop_negligible
 from adiw.losses import no_autocast
 from adiw.observer import Criterion, Forward, Observer, Precision, check_trainable, follow
 from adiw.pair import Pair, match
-from adiw.probe import Probe, Window
+from adiw.probe import CACHE_BYTES, Probe, Window
 from adiw.randomness import Randomness
 from adiw.store import Store
 from adiw.transforms import LossValue, Observed, Transform
@@ -44,8 +44,8 @@ class ADIW(nn.Module):
         val_refresh, val_every: how many of them are evaluated anew, and in every how many steps. All in every step
             (None and 1) is the paper's way; every fourth step costs a quarter, and was about as accurate.
         repeats: allow a sample twice in a batch (sampling with replacement); it then keeps the mean of its weights.
-        cache_bytes, val_workers: validation inputs up to this size stay on the device; larger or changing ones are
-            read by this many worker processes.
+        cache_bytes, val_workers: validation inputs up to this size are read at once and stay on the device; larger
+            or changing ones are read step by step. This many worker processes read them (0: the one that trains).
         generator: the randomness (order of the validation set, critic network), part of the state.
 
     >>> model = nn.Linear(2, 3)
@@ -77,7 +77,7 @@ class ADIW(nn.Module):
         val_refresh: int | None = None,
         val_every: int = 4,
         repeats: bool = False,
-        cache_bytes: int = 2**30,
+        cache_bytes: int = CACHE_BYTES,
         val_workers: int = 0,
         generator: Generator | None = None,
     ) -> None:

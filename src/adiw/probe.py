@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import NoneType
@@ -15,6 +16,9 @@ from adiw.arguments import check_count
 from adiw.pair import is_finite
 from adiw.team import Team
 from adiw.transforms import Observed
+
+CACHE_BYTES = 2**30
+LOOKED_AT_TWICE = 256  # samples at most, to see whether they change: a set may take minutes to read
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,9 @@ class Probe(nn.Module):
     stream stands is known on the device, so a step needs no host synchronisation and a resumed run goes on exactly.
     A step reads by itself (``read``), unless somebody has called ``turn``, and ``look`` where that says so, before.
 
-    The inputs are moved to the device once when they fit in ``cache_bytes`` and two reads of the set agree; a set
-    that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
+    The inputs are moved to the device once when they fit in ``cache_bytes`` and a second look at some of them finds
+    the same; a set that changes between reads (augmentation), or is too large, is read through a DataLoader instead.
+    Either way ``workers`` processes do the reading, this one where there are none.
     """
 
     order: Tensor
@@ -50,7 +55,7 @@ class Probe(nn.Module):
         batch: int,
         refresh: int | None,
         generator: Generator,
-        cache_bytes: int = 2**30,
+        cache_bytes: int = CACHE_BYTES,
         workers: int = 0,
         every: int = 1,
     ) -> None:
@@ -74,7 +79,7 @@ class Probe(nn.Module):
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
         self.z: Tensor | None = None  # (window, d): its d is known after the first read
         self.group: Tensor | None = None
-        self.cached = _read_twice(dataset, cache_bytes)
+        self.cached = _read_all(dataset, cache_bytes, workers)
         self._stream: Iterator[Any] | None = None
 
     def __len__(self) -> int:
@@ -187,6 +192,7 @@ class Probe(nn.Module):
             batch_sampler=_Forever(batches),
             num_workers=self.workers,
             pin_memory=pin,
+            worker_init_fn=leave_interrupts_to_the_parent,
             generator=Generator(),  # its own: opening a loader draws a seed, and the global generator is the user's
         )
         return iter(loader)
@@ -257,7 +263,7 @@ def _check_dataset(dataset: Any) -> int:
     return len(dataset)
 
 
-def _read_twice(dataset: Any, cache_bytes: int) -> Any | None:
+def _read_all(dataset: Any, cache_bytes: int, workers: int) -> Any | None:
     """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes."""
     with torch.random.fork_rng(devices=[]):  # augmentation may draw from the global generator: leave it as it was
         first = default_collate([dataset[0]])
@@ -266,7 +272,31 @@ def _read_twice(dataset: Any, cache_bytes: int) -> Any | None:
             return None
         if sum(leaf.nbytes for leaf in leaves) * len(dataset) > cache_bytes:
             return None
-        whole = default_collate([dataset[i] for i in range(len(dataset))])
-        again = default_collate([dataset[i] for i in range(len(dataset))])
-    same = (((a == b) | ((a != a) & (b != b))).all() for a, b in zip(_leaves(whole), _leaves(again), strict=True))
+        loader: DataLoader[Any] = DataLoader(
+            dataset,
+            batch_size=64,
+            num_workers=workers,
+            worker_init_fn=leave_interrupts_to_the_parent,
+            generator=Generator(),
+        )
+        whole = _join(list(loader))
+        looked_at = range(0, len(dataset), -(-len(dataset) // LOOKED_AT_TWICE))
+        again = default_collate([dataset[i] for i in looked_at])
+    before = map_tensors(lambda column: column[looked_at.start :: looked_at.step], whole)
+    same = (((a == b) | ((a != a) & (b != b))).all() for a, b in zip(_leaves(before), _leaves(again), strict=True))
     return whole if all(same) else None
+
+
+def _join(batches: list[Any]) -> Any:
+    """Batches of one structure as one batch.
+
+    >>> _join([{"x": torch.tensor([1, 2])}, {"x": torch.tensor([3])}])
+    {'x': tensor([1, 2, 3])}
+    """
+    columns = iter([torch.cat(parts) for parts in zip(*map(_leaves, batches), strict=True)])
+    return map_tensors(lambda part: next(columns), batches[0])
+
+
+def leave_interrupts_to_the_parent(worker: int) -> None:
+    """Ctrl-C in a terminal reaches all processes: the one that trains decides when its workers end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them

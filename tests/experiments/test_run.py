@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from PIL import Image
 
 from adiw.divergences import MMD, Squared, Wasserstein
 from adiw.engine.feed import DeviceFeed, batches
-from adiw.experiments.job import Job, build_optimizer, snapshot_epochs
+from adiw.experiments.job import Job, build_optimizer, reading, snapshot_epochs
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.run import Engine, run
 from adiw.experiments.sealed import read_lines
@@ -189,6 +190,28 @@ def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, m
         for k in (0, 1)
     )
     assert all(not torch.equal(first[i], second[i]) for i in first.keys() & second.keys())
+
+
+@pytest.mark.parametrize("method", ["adiw-km", "adiw-kl", "diw", "l2r", "mw-net"])
+def test_workers_decode_trusted_images(tmp_path: Path, method: str) -> None:
+    settings = image_settings(tmp_path, method, trusted=6)
+    job = Job(settings, prepare(settings), CPU, workers=1)
+    assert job.reweight.probe.workers == 1
+    assert job.reweight.probe.cached is not None
+
+
+def test_trusted_samples_in_memory_need_no_workers() -> None:
+    job = Job(resolve({}), prepare(resolve({})), CPU, workers=4)
+    assert job.reweight.probe.workers == 0
+
+
+def test_a_gpu_keeps_trusted_samples_up_to_an_eighth_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, gpu = prepare(resolve({})), torch.device("cuda")
+    assert reading(task, CPU, 4)["cache_bytes"] == 2**30
+    for memory, kept in ((80 * 2**30, 10 * 2**30), (4 * 2**30, 2**30)):
+        properties = SimpleNamespace(total_memory=memory)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, found=properties: found)
+        assert reading(task, gpu, 4)["cache_bytes"] == kept
 
 
 def test_both_optimizers_take_their_settings() -> None:

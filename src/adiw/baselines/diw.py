@@ -17,7 +17,7 @@ from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.observer import Criterion, Forward, Observer, follow
 from adiw.pair import Pair, match
-from adiw.probe import Probe, Window
+from adiw.probe import CACHE_BYTES, Probe, Window
 from adiw.randomness import Randomness
 from adiw.transforms import LossValue, Observed
 
@@ -62,6 +62,8 @@ class DIW(nn.Module):
         warmup_steps: int | None = None,
         forward: Forward | None = None,
         val_batch: int = 256,
+        cache_bytes: int = CACHE_BYTES,
+        val_workers: int = 0,
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
@@ -76,7 +78,7 @@ class DIW(nn.Module):
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
         self.observer = Observer(model, criterion, forward, LossValue())
         order = Randomness(generator).on_host()
-        self.probe = Probe(val_set, val_batch, None, order)
+        self.probe = Probe(val_set, val_batch, None, order, cache_bytes, val_workers)
         self.ledger = Ledger(num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})")
         self.probe.team = self.ledger.team
         follow(self, model)

@@ -12,7 +12,7 @@ from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.limits import rescale_to_mean_one
 from adiw.observer import Criterion, Forward, follow
-from adiw.probe import Probe
+from adiw.probe import CACHE_BYTES, Probe
 from adiw.randomness import Randomness
 
 
@@ -48,12 +48,14 @@ class L2R(nn.Module):
         *,
         forward: Forward | None = None,
         val_batch: int = 256,
+        cache_bytes: int = CACHE_BYTES,
+        val_workers: int = 0,
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
         self.virtual = Virtual(model, criterion, forward)
         order = Randomness(generator).on_host()
-        self.probe = Probe(val_set, val_batch, None, order)
+        self.probe = Probe(val_set, val_batch, None, order, cache_bytes, val_workers)
         self.ledger = Ledger(num_train, "L2R()")
         self.probe.team = self.ledger.team
         follow(self, model)

@@ -14,7 +14,7 @@ from adiw.baselines.virtual import Virtual
 from adiw.health import Summary
 from adiw.ledger import Ledger, Step
 from adiw.observer import Criterion, Forward, follow
-from adiw.probe import Probe, map_tensors
+from adiw.probe import CACHE_BYTES, Probe, map_tensors
 from adiw.randomness import Randomness
 
 HIDDEN = 100
@@ -58,6 +58,8 @@ class MWNet(nn.Module):
         learning_rate: float | None = None,
         forward: Forward | None = None,
         val_batch: int = 256,
+        cache_bytes: int = CACHE_BYTES,
+        val_workers: int = 0,
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
@@ -71,7 +73,7 @@ class MWNet(nn.Module):
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.virtual = Virtual(model, criterion, forward)
         generator = Randomness(generator).on(torch.device("cpu"))
-        self.probe = Probe(val_set, val_batch, None, generator)
+        self.probe = Probe(val_set, val_batch, None, generator, cache_bytes, val_workers)
         self.network = start_network(generator)
         self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
         self.ledger = Ledger(num_train, "MWNet()")

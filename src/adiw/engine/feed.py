@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.indexed import Indexed
+from adiw.probe import leave_interrupts_to_the_parent
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Part = Callable[[int], range]  # which samples of a batch of so many come to this process; ``range`` itself: all
@@ -156,11 +156,6 @@ class _Reseeded(Dataset[Any]):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(epoch_seed(self.seed, index) % 2**63)
             return self.dataset[index]
-
-
-def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ctrl-C in a terminal reaches all processes: the one that trains decides when its workers end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them
 
 
 def epoch_seed(seed: int, epoch: int) -> int:

@@ -17,7 +17,7 @@ from adiw.dynamic import ADIW
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.clock import Stopwatch
-from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, Part, epoch_seed, leave_interrupts_to_the_parent
+from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, Part, epoch_seed
 from adiw.engine.inputs import Scaled
 from adiw.engine.loop import Loop, count_hits, in_batches, predict, set_learning_rate
 from adiw.engine.replica import replica, synchronised
@@ -29,6 +29,7 @@ from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
 from adiw.limits import effective_sample_size
 from adiw.models import build as build_network
+from adiw.probe import CACHE_BYTES, leave_interrupts_to_the_parent
 from adiw.team import Team
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
@@ -90,6 +91,7 @@ class Job:
             self.optimizer,
             Generator().manual_seed(settings.seed),
             lambda: two_step.features(settings, task, build_model, build_optimizer, self.feed, device, self.bf16),
+            reading(task, device, self.workers),
         )
         self.reweight: Any = method.build(context).to(device)
         if compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):
@@ -266,6 +268,13 @@ def _for_this_device(state: dict[str, Any], optimizer: Optimizer) -> dict[str, A
 
 
 HEALTH = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
+
+
+def reading(task: Task, device: torch.device, workers: int) -> dict[str, int]:
+    """How trusted samples are read: image files by workers, and kept on a GPU up to an eighth of its memory."""
+    memory = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+    val_workers = workers if isinstance(task.trusted, ImageFiles) else 0
+    return {"cache_bytes": max(CACHE_BYTES, memory // 8), "val_workers": val_workers}
 
 
 def build_model(settings: Settings, task: Task) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,11 +28,17 @@ class Context:
     optimizer: Optimizer
     generator: Generator
     pretrained_features: Callable[[], tuple[Tensor, Tensor]]  # of a network trained first: training, trusted
+    reading: Mapping[str, int]  # cache_bytes and val_workers of the methods that read trusted samples
 
     @property
     def basics(self) -> tuple[nn.Module, nn.Module, Any, int]:
         """The first four arguments of every method."""
         return self.model, self.criterion, self.task.trusted, len(self.task.train)
+
+    @property
+    def probing(self) -> dict[str, Any]:
+        """The arguments of every method that looks at trusted samples."""
+        return {"val_batch": self.settings.val_batch, "generator": self.generator, **self.reading}
 
 
 Builder = Callable[[Context], nn.Module]
@@ -58,10 +64,9 @@ def _adiw(make: Callable[[Settings], Divergence]) -> Builder:
             mean_one=settings.mean_one,
             cap=settings.cap,
             min_ess=settings.min_ess,
-            val_batch=settings.val_batch,
             val_refresh=settings.val_refresh,
             val_every=settings.val_every,
-            generator=context.generator,
+            **context.probing,
         )
 
     return build
@@ -98,8 +103,7 @@ def _diw(context: Context) -> nn.Module:
     settings = context.settings
     width: Any = 0.01 if settings.width is None else settings.width
     solver: Any = settings.solver
-    batch = settings.val_batch
-    return DIW(*context.basics, width=width, solver=solver, val_batch=batch, generator=context.generator)
+    return DIW(*context.basics, width=width, solver=solver, **context.probing)
 
 
 def _two_step(name: str) -> Builder:
@@ -123,11 +127,11 @@ METHODS: dict[str, Method] = {
         trains_on="trusted",
     ),
     "l2r": Method(
-        lambda c: L2R(*c.basics, val_batch=c.settings.val_batch, generator=c.generator),
+        lambda c: L2R(*c.basics, **c.probing),
         "learning to reweight (Ren et al. 2018)",
     ),
     "mw-net": Method(
-        lambda c: MWNet(*c.basics, optimizer=c.optimizer, val_batch=c.settings.val_batch, generator=c.generator),
+        lambda c: MWNet(*c.basics, optimizer=c.optimizer, **c.probing),
         "meta-weight-net (Shu et al. 2019)",
     ),
     "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),

@@ -109,7 +109,8 @@ def build_step(name: str, settings: Settings, task: Task, device: torch.device, 
     model = build_model(settings, task).to(device).train()
     optimizer = build_optimizer(settings, model)
     criterion, random = nn.CrossEntropyLoss(reduction="none"), Generator().manual_seed(settings.seed)
-    context = Context(settings, task, model, criterion, optimizer, random, _no_features)
+    unread = {"cache_bytes": 0, "val_workers": 0}  # validation batches come from the feed below
+    context = Context(settings, task, model, criterion, optimizer, random, _no_features, unread)
     reweight: Any = find_method(settings.method).build(context).to("cpu" if find(name).on_cpu else device)
     feed = LoaderFeed(task.trusted, settings.val_batch, settings.seed, device, workers)
     bf16 = settings.bf16 and device.type == "cuda"
