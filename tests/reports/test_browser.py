@@ -163,6 +163,20 @@ def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
     assert answer["pair"].startswith("Epoch 12Uniform 1.50 / 0.25")
 
 
+def test_a_setting_without_runs_says_so(tmp_path: Path) -> None:
+    folder = write_sweep(tmp_path / "sweep", [record("KL", "b", 0, [50.0] * 12)], ["KL"], ["a", "b"])
+    probe = """
+      const plot = document.querySelector('[data-curves=accuracy] .plot');
+      const drawn = () => plot.querySelectorAll('.curve').length;
+      const before = drawn(); document.querySelectorAll('#columns input')[0].click();
+      return [before, drawn(), plot.textContent];"""
+    assert ask(render(load_page(folder)), probe, tmp_path) == [
+        1,
+        0,
+        "No method that is shown has been run in this setting.",
+    ]
+
+
 @pytest.mark.parametrize("width", [390, 768, 1000])
 def test_nothing_sticks_out(runs: str, tmp_path: Path, width: int) -> None:
     assert ask(runs, OVERFLOWING, tmp_path, width) == []

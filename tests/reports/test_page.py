@@ -74,6 +74,13 @@ def test_a_sweep_has_a_choice_of_settings_and_its_facts(tmp_path: Path) -> None:
     assert "runs side by side" not in facts
 
 
+def test_the_charts_begin_with_the_first_setting_that_has_runs(tmp_path: Path) -> None:
+    for column, chosen in (("a", "0"), ("b", "1")):
+        folder = write_sweep(tmp_path, [record("KL", column, 0, [50.0] * 12)], ["KL"], ["a", "b", "c"])
+        page = Elements(render(load_page(folder)))
+        assert [a["value"] for a in page.named("input", name="column") if "checked" in a] == [chosen]
+
+
 def test_runs_that_shared_the_device_are_said(tmp_path: Path) -> None:
     records = [{**record("KL", "a", trial, [50.0] * 12), "side_by_side": 1 + 7 * trial} for trial in range(2)]
     page = Elements(render(load_page(write_sweep(tmp_path, records, ["KL"], ["a"]))))

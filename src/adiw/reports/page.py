@@ -66,8 +66,10 @@ def _controls(page: Page) -> str:
 def _columns(page: Page) -> str:
     if len(page.columns) == 1:
         return ""
+    begun = {trial.column for trial in page.trials if trial.curves}
+    first = next((i for i, column in enumerate(page.columns) if column in begun), 0)
     choices = "".join(
-        f'<label><input type="radio" name="column" value="{i}"{" checked" * (i == 0)}>'
+        f'<label><input type="radio" name="column" value="{i}"{" checked" * (i == first)}>'
         f"<span>{escape(column)}</span></label>"
         for i, column in enumerate(page.columns)
     )
