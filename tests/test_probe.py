@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -77,7 +78,9 @@ def test_inputs_that_fit_are_read_when_it_is_made_and_never_again() -> None:
 def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
     size = 7 * (torch.zeros(1).nbytes + 8)
     large, small = Numbers(7), Numbers(7)
-    streamed, cached = probe(large, 3, cache_bytes=size - 1), probe(small, 3, cache_bytes=size)
+    with pytest.warns(UserWarning, match=rf"the 7 trusted samples .* Pass cache_bytes={size} .* or val_workers"):
+        streamed = probe(large, 3, cache_bytes=size - 1)
+    cached = probe(small, 3, cache_bytes=size)
     assert streamed.cached is None
     assert cached.cached is not None
     for _ in range(8):
@@ -86,6 +89,13 @@ def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
         assert torch.equal(x, u)
         assert torch.equal(y, v)
     assert sum(large.reads.values()) - sum(small.reads.values()) == 8 * 3 - 2 * 7
+
+
+@pytest.mark.parametrize("given", [{"cache_bytes": 0}, {"cache_bytes": 8, "workers": 1}], ids=str)
+def test_streaming_on_purpose_needs_no_warning(given: dict[str, int]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert probe(Numbers(7), 3, **given).cached is None
 
 
 def test_of_a_large_set_only_some_are_looked_at_twice() -> None:

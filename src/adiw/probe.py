@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import NoneType
@@ -270,7 +271,9 @@ def _read_all(dataset: Any, cache_bytes: int, workers: int) -> Any | None:
         leaves = _leaves(first)
         if not all(isinstance(leaf, Tensor) for leaf in leaves):
             return None
-        if sum(leaf.nbytes for leaf in leaves) * len(dataset) > cache_bytes:
+        size = sum(leaf.nbytes for leaf in leaves) * len(dataset)
+        if size > cache_bytes:
+            _warn_if_slow(len(dataset), size, cache_bytes, workers)
             return None
         loader: DataLoader[Any] = DataLoader(
             dataset,
@@ -285,6 +288,16 @@ def _read_all(dataset: Any, cache_bytes: int, workers: int) -> Any | None:
     before = map_tensors(lambda column: column[looked_at.start :: looked_at.step], whole)
     same = (((a == b) | ((a != a) & (b != b))).all() for a, b in zip(_leaves(before), _leaves(again), strict=True))
     return whole if all(same) else None
+
+
+def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None:
+    if cache_bytes and not workers:
+        warnings.warn(
+            f"the {count} trusted samples take {size / 2**30:.1f} GiB, more than cache_bytes={cache_bytes}: they are "
+            f"read while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers=4 to "
+            "let other processes read them",
+            stacklevel=5,
+        )
 
 
 def _join(batches: list[Any]) -> Any:
