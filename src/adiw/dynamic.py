@@ -17,8 +17,9 @@ from adiw.limits import Limits, drop_negligible
 from adiw.losses import no_autocast
 from adiw.observer import Criterion, Forward, Observer, Precision, check_trainable, follow
 from adiw.pair import Pair, match
-from adiw.probe import CACHE_BYTES, Probe, Window
+from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
+from adiw.reading import CACHE_BYTES
 from adiw.store import Store
 from adiw.transforms import LossValue, Observed, Transform
 

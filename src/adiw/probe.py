@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import NoneType
@@ -11,15 +9,13 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset
 
 from adiw.arguments import check_count
 from adiw.pair import is_finite
+from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, map_tensors, read_all
 from adiw.team import Team
 from adiw.transforms import Observed
-
-CACHE_BYTES = 2**30
-LOOKED_AT_TWICE = 256  # samples at most, to see whether they change: a set may take minutes to read
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class Probe(nn.Module):
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
         self.z: Tensor | None = None  # (window, d): its d is known after the first read
         self.group: Tensor | None = None
-        self.cached = _read_all(dataset, cache_bytes, workers)
+        self.cached = read_all(dataset, cache_bytes, workers)
         self._stream: Iterator[Any] | None = None
 
     def __len__(self) -> int:
@@ -179,13 +175,13 @@ class Probe(nn.Module):
         return map_tensors(lambda x: x.to(index.device, non_blocking=True), next(self._stream))
 
     def _open_stream(self, position: int) -> Iterator[Any]:
-        order = self.order.tolist()
+        order, refresh, part = self.order.tolist(), self.refresh, self._part()  # not self: workers end with the probe
 
         def batches() -> Iterator[list[int]]:
             at = position
             while True:
-                yield [order[(at + min(ahead, self.refresh - 1)) % len(order)] for ahead in self._part()]
-                at += self.refresh
+                yield [order[(at + min(ahead, refresh - 1)) % len(order)] for ahead in part]
+                at += refresh
 
         pin = torch.cuda.is_available() and self.ahead.is_cuda
         loader: DataLoader[Any] = DataLoader(
@@ -229,30 +225,6 @@ class _Forever:
         return self.batches()
 
 
-def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
-    """``fn`` on every tensor of a batch, whatever tuples, lists and mappings it is made of.
-
-    >>> map_tensors(lambda x: x + 1, {"x": torch.tensor(1), "pair": (torch.tensor(2), "text")})
-    {'x': tensor(2), 'pair': (tensor(3), 'text')}
-    """
-    if isinstance(batch, Tensor):
-        return fn(batch)
-    if isinstance(batch, dict):
-        return {key: map_tensors(fn, value) for key, value in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        items = [map_tensors(fn, value) for value in batch]
-        return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
-    return batch
-
-
-def _leaves(batch: Any) -> list[Any]:
-    if isinstance(batch, dict):
-        return [leaf for value in batch.values() for leaf in _leaves(value)]
-    if isinstance(batch, (tuple, list)):
-        return [leaf for value in batch for leaf in _leaves(value)]
-    return [batch]
-
-
 def _check_dataset(dataset: Any) -> int:
     if isinstance(dataset, DataLoader):
         raise TypeError("val_set must be a data set, got a DataLoader: pass loader.dataset, batches are made here")
@@ -262,54 +234,3 @@ def _check_dataset(dataset: Any) -> int:
     if len(dataset) == 0:
         raise ValueError("val_set is empty: the weights are estimated from it, so it needs trusted samples")
     return len(dataset)
-
-
-def _read_all(dataset: Any, cache_bytes: int, workers: int) -> Any | None:
-    """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes."""
-    with torch.random.fork_rng(devices=[]):  # augmentation may draw from the global generator: leave it as it was
-        first = default_collate([dataset[0]])
-        leaves = _leaves(first)
-        if not all(isinstance(leaf, Tensor) for leaf in leaves):
-            return None
-        size = sum(leaf.nbytes for leaf in leaves) * len(dataset)
-        if size > cache_bytes:
-            _warn_if_slow(len(dataset), size, cache_bytes, workers)
-            return None
-        loader: DataLoader[Any] = DataLoader(
-            dataset,
-            batch_size=64,
-            num_workers=workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
-            generator=Generator(),
-        )
-        whole = _join(list(loader))
-        looked_at = range(0, len(dataset), -(-len(dataset) // LOOKED_AT_TWICE))
-        again = default_collate([dataset[i] for i in looked_at])
-    before = map_tensors(lambda column: column[looked_at.start :: looked_at.step], whole)
-    same = (((a == b) | ((a != a) & (b != b))).all() for a, b in zip(_leaves(before), _leaves(again), strict=True))
-    return whole if all(same) else None
-
-
-def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None:
-    if cache_bytes and not workers:
-        warnings.warn(
-            f"the {count} trusted samples take {size / 2**30:.1f} GiB, more than cache_bytes={cache_bytes}: they are "
-            f"read while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers=4 to "
-            "let other processes read them",
-            stacklevel=5,
-        )
-
-
-def _join(batches: list[Any]) -> Any:
-    """Batches of one structure as one batch.
-
-    >>> _join([{"x": torch.tensor([1, 2])}, {"x": torch.tensor([3])}])
-    {'x': tensor([1, 2, 3])}
-    """
-    columns = iter([torch.cat(parts) for parts in zip(*map(_leaves, batches), strict=True)])
-    return map_tensors(lambda part: next(columns), batches[0])
-
-
-def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ctrl-C in a terminal reaches all processes: the one that trains decides when its workers end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them

@@ -20,6 +20,7 @@ CORE: dict[str, list[str]] = {
     "adiw/store.py": ["tests/test_store.py"],
     "adiw/ledger.py": ["tests/test_ledger.py"],
     "adiw/probe.py": ["tests/test_probe.py"],
+    "adiw/reading.py": ["tests/test_reading.py"],
 }
 
 

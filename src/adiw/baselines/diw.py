@@ -17,8 +17,9 @@ from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.observer import Criterion, Forward, Observer, follow
 from adiw.pair import Pair, match
-from adiw.probe import CACHE_BYTES, Probe, Window
+from adiw.probe import Probe, Window
 from adiw.randomness import Randomness
+from adiw.reading import CACHE_BYTES
 from adiw.transforms import LossValue, Observed
 
 RIDGE = 1e-5  # added to the diagonal of K

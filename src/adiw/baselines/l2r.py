@@ -12,8 +12,9 @@ from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.limits import rescale_to_mean_one
 from adiw.observer import Criterion, Forward, follow
-from adiw.probe import CACHE_BYTES, Probe
+from adiw.probe import Probe
 from adiw.randomness import Randomness
+from adiw.reading import CACHE_BYTES
 
 
 class L2R(nn.Module):

@@ -14,8 +14,9 @@ from adiw.baselines.virtual import Virtual
 from adiw.health import Summary
 from adiw.ledger import Ledger, Step
 from adiw.observer import Criterion, Forward, follow
-from adiw.probe import CACHE_BYTES, Probe, map_tensors
+from adiw.probe import Probe
 from adiw.randomness import Randomness
+from adiw.reading import CACHE_BYTES, map_tensors
 
 HIDDEN = 100
 

@@ -29,7 +29,7 @@ from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
 from adiw.limits import effective_sample_size
 from adiw.models import build as build_network
-from adiw.probe import CACHE_BYTES, leave_interrupts_to_the_parent
+from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent
 from adiw.team import Team
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs

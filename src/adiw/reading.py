@@ -1,0 +1,135 @@
+"""Reading all samples of a data set at once, to keep them where the model is."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+CACHE_BYTES = 2**30
+TOGETHER = 64  # samples that are read at a time
+LOOKED_AT_AGAIN = 256  # samples at most, to see whether they change: a set may take minutes to read
+
+
+def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> Any | None:
+    """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes.
+
+    Where there are workers, they alone read: a file that this process had opened would be theirs too, and all would
+    move about in it at once.
+
+    >>> read_all([(torch.tensor([1.0, 2.0]), 0), (torch.tensor([3.0, 4.0]), 1)])
+    [tensor([[1., 2.],
+            [3., 4.]]), tensor([0, 1])]
+    >>> read_all([("one", 0), ("two", 1)])
+    """
+    if not cache_bytes:
+        return None
+    count = len(dataset)
+    with torch.random.fork_rng(devices=[]):  # loaders and augmentation draw from the global generator: leave it
+        batches = _batches(dataset, range(count), workers)
+        first = next(batches)
+        leaves = _leaves(first)
+        if not all(isinstance(leaf, Tensor) for leaf in leaves):
+            return None
+        size = count * sum(leaf[0].nbytes for leaf in leaves)
+        if size > cache_bytes:
+            _warn_if_slow(count, size, cache_bytes, workers)
+            return None
+        whole = map_tensors(lambda part: part.new_empty((count, *part.shape[1:])), first)
+        for number, batch in enumerate(chain([first], batches)):
+            for column, part in _pairs(whole, batch):
+                if (part.dtype, part.shape[1:]) != (column.dtype, column.shape[1:]):
+                    return None
+                column[number * TOGETHER :][: len(part)] = part
+        return whole if _stays(dataset, whole, workers) else None
+
+
+def _stays(dataset: Any, whole: Any, workers: int) -> bool:
+    """Whether samples are the same when they are read again.
+
+    Backwards, and the first once more: a set with a generator of its own has it in every worker as it was at first,
+    and draws the same numbers in the same order.
+    """
+    count = len(dataset)
+    order = [*range(count)[:: -count // LOOKED_AT_AGAIN], 0]
+    for number, batch in enumerate(_batches(dataset, order, workers)):
+        rows = order[number * TOGETHER :][:TOGETHER]
+        if not all(_equal(column[rows], part) for column, part in _pairs(whole, batch)):
+            return False
+    return True
+
+
+def _equal(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _batches(dataset: Any, order: Sequence[int], workers: int) -> Iterator[Any]:
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=TOGETHER,
+        sampler=order,
+        num_workers=workers,
+        worker_init_fn=leave_interrupts_to_the_parent,
+    )
+    return iter(loader)
+
+
+def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None:
+    if not workers:
+        warnings.warn(
+            f"the {count:,} trusted samples take {size:,} bytes, more than cache_bytes={cache_bytes}: they are read "
+            f"while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers to let other "
+            "processes read them (of the command: --workers)",
+            stacklevel=5,  # who makes the method
+        )
+
+
+def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
+    """``fn`` on every tensor of a batch, whatever tuples, lists and mappings it is made of.
+
+    >>> map_tensors(lambda x: x + 1, {"x": torch.tensor(1), "pair": (torch.tensor(2), "text")})
+    {'x': tensor(2), 'pair': (tensor(3), 'text')}
+    """
+    if isinstance(batch, Tensor):
+        return fn(batch)
+    if isinstance(batch, dict):
+        return {key: map_tensors(fn, value) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        items = [map_tensors(fn, value) for value in batch]
+        return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
+    return batch
+
+
+def _leaves(batch: Any) -> list[Any]:
+    if isinstance(batch, dict):
+        return [leaf for value in batch.values() for leaf in _leaves(value)]
+    if isinstance(batch, (tuple, list)):
+        return [leaf for value in batch for leaf in _leaves(value)]
+    return [batch]
+
+
+def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """Every tensor of ``whole`` and the one of ``batch`` in its place; mappings may have their keys in any order.
+
+    >>> list(_pairs({"x": torch.tensor(1), "y": torch.tensor(2)}, {"y": torch.tensor(3), "x": torch.tensor(4)}))
+    [(tensor(1), tensor(4)), (tensor(2), tensor(3))]
+    """
+    if isinstance(whole, Tensor):
+        yield whole, batch
+    elif isinstance(whole, dict):
+        for key, value in whole.items():
+            yield from _pairs(value, batch[key])
+    else:
+        for value, part in zip(whole, batch, strict=True):
+            yield from _pairs(value, part)
+
+
+def leave_interrupts_to_the_parent(worker: int) -> None:
+    """Ctrl-C in a terminal reaches all processes: the one that trains decides when its workers end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them
