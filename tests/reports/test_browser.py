@@ -163,18 +163,25 @@ def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
     assert answer["pair"].startswith("Epoch 12Uniform 1.50 / 0.25")
 
 
-def test_a_setting_without_runs_says_so(tmp_path: Path) -> None:
+def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path / "sweep", [record("KL", "b", 0, [50.0] * 12)], ["KL"], ["a", "b"])
-    probe = """
-      const plot = document.querySelector('[data-curves=accuracy] .plot');
-      const drawn = () => plot.querySelectorAll('.curve').length;
-      const before = drawn(); document.querySelectorAll('#columns input')[0].click();
-      return [before, drawn(), plot.textContent];"""
-    assert ask(render(load_page(folder)), probe, tmp_path) == [
-        1,
-        0,
-        "No method that is shown has been run in this setting.",
-    ]
+    probe = (
+        SHOWN
+        + """
+      const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot');
+      const look = () => {
+        plot.dispatchEvent(new PointerEvent('pointermove', {clientX: 300}));
+        return [plot.querySelectorAll('.curve').length, readout(chart).slice(0, 5), plot.getAttribute('role'),
+          plot.hasAttribute('aria-valuetext')];
+      };
+      const said = [look()];
+      for (const i of [0, 1]) { document.querySelectorAll('#columns input')[i].click(); said.push(look()); }
+      document.querySelectorAll('#columns input')[0].click();
+      return [...said, plot.textContent];"""
+    )
+    drawn = [1, "Epoch", "slider", True]
+    nothing = "Nothing to draw of the methods shown in this setting."
+    assert ask(render(load_page(folder)), probe, tmp_path) == [drawn, [0, "", "img", False], drawn, nothing]
 
 
 @pytest.mark.parametrize("width", [390, 768, 1000])

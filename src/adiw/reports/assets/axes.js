@@ -76,3 +76,10 @@ function follow(plot, show, last, at) {
   };
   go(last, false);
 }
+
+// Nothing is drawn in the plot (any more), so there is nothing to read in it.
+function unfollow(plot) {
+  for (const name of ['onpointermove', 'onpointerdown', 'onpointerleave', 'onblur', 'onkeydown']) plot[name] = null;
+  for (const name of ['valuemin', 'valuemax', 'valuenow', 'valuetext']) plot.removeAttribute(`aria-${name}`);
+  plot.setAttribute('role', 'img');
+}

@@ -33,7 +33,11 @@ function lineChart(plot, readout, series, zoom) {
   const all = series.flatMap(s => [s.mean, s.low || [], s.high || [], ...(s.others || []).map(o => o.values)]);
   const ys = bounds(zoom ? series.map(s => s.mean) : all, zoom) || bounds(all, false);
   readout.replaceChildren();
-  if (!ys) { plot.replaceChildren('No method that is shown has been run in this setting.'); return; }
+  if (!ys) {
+    unfollow(plot);
+    plot.replaceChildren('Nothing to draw of the methods shown in this setting.');
+    return;
+  }
   const longest = Math.max(...all.map(v => v.length));
   const place = frame(plot, [1, Math.max(longest, 2)], ys, {wholeNumbers: true});
   const {svg, x, y} = place;
