@@ -17,7 +17,7 @@ from adiw.engine.stages import STAGES, StagedStep
 from adiw.experiments import profile as module
 from adiw.experiments import recipes
 from adiw.experiments.implementations import IMPLEMENTATIONS, check_method, settings_of
-from adiw.experiments.profile import profile_all, training_batches
+from adiw.experiments.profile import build_step, profile_all, training_batches
 from adiw.experiments.profile_plan import Plan
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.task import Task, prepare
@@ -172,6 +172,13 @@ def test_images_from_a_folder(tmp_path: Path) -> None:
     settings = resolve({**given, "model": "tests.experiments.tiny:build"})
     content = run(settings, tmp_path / "out", names=("DIW", "ADIW_GPU"))
     assert all(entry["stages"]["fetch val"]["cpu"] > 0 for entry in content["implementations"].values())
+
+
+@pytest.mark.parametrize(("name", "method"), [("DIW", "diw"), ("ADIW_GPU", "adiw-km")])
+def test_trusted_samples_come_from_the_loader_alone(name: str, method: str) -> None:
+    """Nothing is read ahead: of ImageNet that would be minutes before the first step."""
+    settings = resolve({"method": method})
+    assert build_step(name, settings, prepare(settings), CPU, workers=0).reweight.probe.cached is None
 
 
 @pytest.mark.parametrize("name", ["profile-cifar10", "profile-imagenet"])
