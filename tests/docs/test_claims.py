@@ -12,7 +12,9 @@ import pytest
 
 import adiw
 from adiw.cli import console
+from adiw.experiments.recipes import load
 from adiw.experiments.run import run
+from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import resolve
 from adiw.reports.audit import load_audit, write_csv
 from adiw.reports.sweeps import read_sweep
@@ -101,6 +103,28 @@ def test_what_the_readme_says_of_a_step() -> None:
     assert f"{max(100 * (rows['cifar10', row]['peak_ratio'] - 1) for row in adiw_rows):.1f}% more memory" in said
 
 
+def test_the_goals_of_a_step_and_what_was_reached() -> None:
+    text = (ROOT / "benchmarks" / "results" / "README.md").read_text()
+    lines = re.findall(r"^\| (cifar10|fashion-mnist|imagenet), ([^|]+?) \|(.*)\|$", text, re.MULTILINE)
+    assert len(lines) == 12
+    recipes = {"cifar10": "cifar10-noise", "fashion-mnist": "fmnist-noise", "imagenet": "imagenet-noise"}
+    for work, what, rest in lines:
+        method, _, probe = what.partition(", ")
+        measured = {}
+        for file in (ROOT / "benchmarks" / "results").glob(f"steps-{work}-cuda*.json"):
+            rows = [row for row in json.loads(file.read_text())["rows"] if row["method"] == method]
+            measured |= {(file.stem.endswith("probes"), row["variant"]): row.get("ratio") for row in rows}
+        compiled = measured[False, "compiled" + (f", {probe}" if probe else "")]
+        captured = measured[bool(probe), probe or "captured"]
+        paper, _, *shown = (cell.strip() for cell in rest.split("|"))
+        assert shown == [f"{compiled:.3f}", f"{captured:.3f}"], what
+        recipe = load(recipes[work])
+        at = [column.label for column in recipe.columns].index("0.4 symmetric")
+        label = next(row.label for row in recipe.rows if row.settings["method"] == method)
+        theirs, uniform = (recipe.paper["seconds"][name][at] for name in (label, "Uniform"))
+        assert paper == (f"{theirs / uniform:.2f}" if theirs else "-"), what
+
+
 def test_what_the_readme_says_of_cifar10() -> None:
     (said,) = re.findall(r"On CIFAR-10 at 0\.4 .*?falls short", (ROOT / "README.md").read_text(), re.DOTALL)
     sweep, column = read_sweep(ROOT / "results" / "cifar10-noise-ours"), "0.4 symmetric"
@@ -111,6 +135,24 @@ def test_what_the_readme_says_of_cifar10() -> None:
         paper = sweep.recipe["paper"]["accuracy"][row][at][0]
         assert f"{row} {value:.2f} ({paper:.2f})" in " ".join(said.split())
         assert len(sweep.cells[row, column].done) == 1
+
+
+def test_what_is_said_of_cifar10_over_the_epochs() -> None:
+    folder, said = ROOT / "results" / "cifar10-noise-ours", " ".join(page("results.md").split())
+    lines = [line for name in ("results", "earlier") for line in read_lines(folder / f"{name}.jsonl")]
+    _, km_first = [line["curves"]["accuracy"] for line in lines if line["row"] == "ADIW-KM"]
+    curve = {line["row"]: line["curves"]["accuracy"] for line in reversed(lines)}
+    km, kl, wa = ((f"{curve[row][109]:.1f}", f"{curve[row][-1]:.1f}") for row in ("ADIW-KM", "ADIW-KL", "ADIW-WA"))
+    assert (
+        f"KM has {km[0]} in epoch 110, after the rate has fallen for the first time, and {km[1]} in epoch 400" in said
+    )
+    assert f"KL {kl[0]} and {kl[1]}." in said
+    assert f"the same way: {wa[0]} in epoch 110, {wa[1]} in epoch 400" in said
+    assert f"it had {km_first[101]:.1f} in epoch 102 and lost {km_first[101] - km_first[-1]:.0f} points" in said
+    chosen = read_lines(ROOT / "results" / "cifar10-choices" / "results.jsonl")
+    lost = [f"{max(line['curves']['accuracy']) - line['curves']['accuracy'][-1]:.1f}" for line in chosen]
+    assert f"Width 0.1 loses {lost[0]} points from its best epoch to its last, 0.03 loses {lost[1]}" in said
+    assert f"0.01 loses {lost[2]} and 0.003 loses {lost[3]}." in said
 
 
 @pytest.mark.parametrize("name", ["KL", "MMD", "Squared", "Wasserstein"])

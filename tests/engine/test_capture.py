@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +38,32 @@ def test_work_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: pyte
     for _ in range(WARM_UP + 3):
         captured()
     assert log == ["work"] * WARM_UP + ["not captured"] + ["work"] * 3
+    assert not captured.recorded
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_it_says_why_the_work_failed_not_that_the_recording_then_did(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    @contextmanager
+    def recording(*_arguments: object, **_named: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("the recording has failed.\nMore of it")
+
+    def work() -> None:
+        if fails:
+            raise RuntimeError("a number was asked for.\nMore of it")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph", recording)
+    told: list[str] = []
+    captured = Captured(work, told.append, undo=lambda: told.append("undone"))
+    captured._record()
+    reason = "a number was asked for" if fails else "the recording has failed"
+    assert told == ["undone", f"steps are not captured as a graph ({reason})"]
     assert not captured.recorded
 
 

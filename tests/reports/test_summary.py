@@ -47,11 +47,13 @@ def test_a_sweep_says_what_is_missing_and_how_it_compares(tmp_path: Path) -> Non
     records = [record(row, "a", 0, [value]) for row, value in (("KL", 60.0), ("WA", 61.0))]
     records += [record("KL", "b", trial, [5.0], "dead", reason=f"reason {trial}") for trial in range(5)]
     paper = {"accuracy": {"KL": [[62.5, 1.0], None], "WA": [[60.5, 1.0], None]}}
-    folder = write_sweep(tmp_path, records, ["KL", "WA"], ["a", "b"], paper=paper, trials=5)
+    changed = {"common": {"epochs": 60, "lr": 0.1}, "changes": {"epochs": 2, "lr": 0.1}}
+    folder = write_sweep(tmp_path, records, ["KL", "WA"], ["a", "b"], paper=paper, trials=5, **changed)
     assert sentences(load_page(folder)) == [
         "20 runs of 2 methods in 2 settings: 2 finished, 5 dead, 13 missing.",
         "a: highest mean accuracy 61.00% with WA (the paper's highest: 62.50% with KL).",
         "1 of 2 figures are at or above the paper's (from -2.50 to +0.50).",
+        "Not as in the recipe: epochs = 2.",
         "KL, b, dead: reason 0",
         "KL, b, dead: reason 1",
         "KL, b, dead: reason 2",

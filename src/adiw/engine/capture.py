@@ -60,13 +60,18 @@ class Captured:
         for generator in self.generators():
             graph.register_generator_state(generator)
         stream = torch.cuda.current_stream()
+        causes: list[RuntimeError] = []
         try:
             # Other runs of this process may be working on their own streams: only our thread's calls are judged.
             with torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
-                self.work()
+                try:
+                    self.work()
+                except RuntimeError as error:
+                    causes.append(error)  # the end of a recording that was broken fails too, and does not say why
+                    raise
         except RuntimeError as error:
             self.undo()
-            self.tell(f"{self.name} are not captured as a graph ({_first_line(error)})")
+            self.tell(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
         else:
             self.graph = graph
 

@@ -45,7 +45,7 @@ def curves_figure(sweep: Sweep, column: str, measure: str = "accuracy") -> Figur
         if row in near and len(panels) > 1:
             _draw(panels[1], cell, measure, look, at / len(sweep.rows), smooth=LAST)
     panels[0].set(ylabel=_LABELS[measure], ylim=_limits(sweep, column, measure, sweep.rows, skip=0.05))
-    panels[0].set_title(f"{sweep.recipe['title']}, {column}", loc="left")
+    figure.suptitle(f"{sweep.recipe['title']}, {column}", x=0.01, horizontalalignment="left")
     if len(panels) > 1:
         panels[1].set_ylim(_limits(sweep, column, measure, near, skip=0.3))
         panels[1].set_title(f"the best, closer: running mean of {LAST} epochs", loc="left")

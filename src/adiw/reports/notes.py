@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from adiw.reports.comparison import Best
+from adiw.reports.records import changes
 from adiw.reports.sweeps import LAST, Line, Sweep
 from adiw.reports.times import sources, way
 
@@ -87,8 +88,8 @@ def _made_by(records: Iterable[Line]) -> list[str]:
 def _about_recipe(sweep: Sweep) -> list[str]:
     deviations = [_deviation(deviation) for deviation in sweep.recipe["deviations"]]
     named = f"Recipe {sweep.recipe['name']}. {sweep.recipe['about']}"
-    changes = ", ".join(f"{key} = {value}" for key, value in sweep.recipe.get("changes", {}).items())
-    return [named, *deviations, *([f"Not as in the recipe: {changes}."] if changes else [])]
+    changed = changes(sweep.recipe)
+    return [named, *deviations, *([f"Not as in the recipe: {changed}."] if changed else [])]
 
 
 def _deviation(deviation: Mapping[str, Any]) -> str:

@@ -50,6 +50,7 @@ class Page:
     pooled: the std is over all values (epochs x trials) rather than between the trials' means.
     paper: measure -> row -> for each column a figure, (mean, std), or None.
     timed: (row, column) -> seconds per epoch, measured alone on the device.
+    changes: the settings that are not those of the recipe, in words.
     facts: (name, text) pairs for the end of the page: settings, versions, hardware.
     """
 
@@ -63,6 +64,7 @@ class Page:
     pooled: bool = False
     paper: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     timed: dict[tuple[str, str], float] = field(default_factory=dict)
+    changes: str = ""
     facts: Sequence[tuple[str, str]] = ()
 
     def of(self, row: str, column: str) -> list[Trial]:

@@ -51,8 +51,19 @@ def sweep_page(folder: Path) -> Page:
         pooled=True,
         paper=recipe.get("paper", {}),
         timed={(t["row"], t["column"]): t["seconds_per_epoch"] for t in timing},
+        changes=changes(recipe),
         facts=_facts(recipe, records),
     )
+
+
+def changes(recipe: Record) -> str:
+    """The settings of the command that are not the recipe's, in words.
+
+    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60, "selection": 100}})
+    'selection = 100'
+    """
+    given = recipe.get("changes", {}).items()
+    return ", ".join(f"{key} = {value}" for key, value in given if recipe.get("common", {}).get(key) != value)
 
 
 def kept(records: Iterable[Record]) -> list[Record]:
