@@ -88,8 +88,7 @@ def _made_by(records: Iterable[Line]) -> list[str]:
 def _about_recipe(sweep: Sweep) -> list[str]:
     deviations = [_deviation(deviation) for deviation in sweep.recipe["deviations"]]
     named = f"Recipe {sweep.recipe['name']}. {sweep.recipe['about']}"
-    changed = changes(sweep.recipe)
-    return [named, *deviations, *([f"Not as in the recipe: {changed}."] if changed else [])]
+    return [named, *deviations, *filter(None, [changes(sweep.recipe)])]
 
 
 def _deviation(deviation: Mapping[str, Any]) -> str:

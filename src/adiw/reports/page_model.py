@@ -50,7 +50,7 @@ class Page:
     pooled: the std is over all values (epochs x trials) rather than between the trials' means.
     paper: measure -> row -> for each column a figure, (mean, std), or None.
     timed: (row, column) -> seconds per epoch, measured alone on the device.
-    changes: the settings that are not those of the recipe, in words.
+    changes: a sentence that names the settings that are not the recipe's; empty where there are none.
     facts: (name, text) pairs for the end of the page: settings, versions, hardware.
     """
 

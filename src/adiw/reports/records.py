@@ -57,13 +57,21 @@ def sweep_page(folder: Path) -> Page:
 
 
 def changes(recipe: Record) -> str:
-    """The settings of the command that are not the recipe's, in words.
+    """A sentence that names the settings of the command that are not the recipe's; empty where there are none.
 
-    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60, "selection": 100}})
-    'selection = 100'
+    >>> rows = [{"label": "L2R", "settings": {"epochs": 4}}]
+    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": [], "columns": []})
+    ''
+    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": rows, "columns": []})
+    'Not as in the recipe: epochs = 60.'
     """
-    given = recipe.get("changes", {}).items()
-    return ", ".join(f"{key} = {value}" for key, value in given if recipe.get("common", {}).get(key) != value)
+    common, entries = recipe.get("common", {}), (*recipe["rows"], *recipe["columns"])
+    changed = [
+        f"{key} = {value}"
+        for key, value in recipe.get("changes", {}).items()
+        if common.get(key) != value or any(entry["settings"].get(key, value) != value for entry in entries)
+    ]
+    return f"Not as in the recipe: {', '.join(changed)}." if changed else ""
 
 
 def kept(records: Iterable[Record]) -> list[Record]:

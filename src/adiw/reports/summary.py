@@ -14,7 +14,7 @@ def sentences(page: Page) -> list[str]:
         found += _one_run(page.trials[0])
     else:
         found += [text for column in page.columns if (text := _best(page, column))]
-    found += [text for text in (_against_paper(page), _changed(page), *_reasons(page)) if text]
+    found += [text for text in (_against_paper(page), page.changes, *_reasons(page)) if text]
     return found
 
 
@@ -61,11 +61,6 @@ def _against_paper(page: Page) -> str:
     reached = sum(difference >= 0 for difference in differences)
     low, high = min(differences), max(differences)
     return f"{reached} of {len(differences)} figures are at or above the paper's (from {low:+.2f} to {high:+.2f})."
-
-
-def _changed(page: Page) -> str:
-    """What a figure beside the paper's must not be read without."""
-    return f"Not as in the recipe: {page.changes}." if page.changes else ""
 
 
 def _one_run(trial: Trial) -> list[str]:
