@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch.testing import assert_close
 
 from adiw import DIVERGENCES, State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
-from adiw.estimation import descend, run_round, start_memory
+from adiw.estimation import descend, run_round
 from adiw.pair import match
 
 NAN, INF = float("nan"), float("inf")
@@ -218,13 +219,17 @@ def test_descend_is_steps_of_project_after_gradient() -> None:
     assert torch.equal(descend(problem, params, 0.07, 0), params)
 
 
-def test_start_memory() -> None:
+def test_a_round_starts_the_memory_of_a_divergence_that_learns() -> None:
     pair = match(Z_TRAIN[:, None], Z_VAL[:, None])
-    assert start_memory(KL(), pair, torch.Generator()) == {}
-    assert start_memory(Wasserstein(), pair, torch.Generator()) == {}
-    memory = start_memory(Wasserstein("network"), pair, torch.Generator())
-    assert memory["theta"].dtype == torch.float32
-    assert int(memory["batches"]) == 0
+
+    def memory(divergence: Divergence) -> Mapping[str, Tensor]:
+        size = Z_TRAIN if divergence.side == "train" else Z_VAL
+        return run_round(divergence, pair, torch.full_like(size, torch.nan), {}, 1, torch.Generator()).memory
+
+    assert memory(KL()) == memory(Wasserstein()) == {}
+    learnt = memory(Wasserstein("network"))
+    assert learnt["theta"].dtype == torch.float32
+    assert int(learnt["batches"]) == 1
 
 
 def test_the_step_size_is_used() -> None:

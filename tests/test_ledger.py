@@ -47,13 +47,23 @@ def test_the_counters_are_integers_that_hold_a_long_run() -> None:
     assert ledger.nonfinite.tolist() == [0, 0, 0]
 
 
-def test_warming_up_lasts_the_given_steps_or_one_epoch() -> None:
+def test_the_warm_up_lasts_the_given_steps_or_one_epoch() -> None:
     ledger = Ledger(4, "Uniform()")
     told = []
     for _ in range(4):
         ledger.enter(torch.tensor([0, 1]), torch.ones(2))
-        told.append((bool(ledger.warming_up(3)), bool(ledger.warming_up(None))))
-    assert told == [(True, True), (True, True), (True, False), (False, False)]
+        told.append((ledger.ready(3), ledger.ready(None)))
+    no = torch.tensor(False)
+    assert told == [(no, no), (no, no), (no, None), (None, None)]
+
+
+def test_on_a_gpu_nobody_asks_whether_the_warm_up_is_over() -> None:
+    """The meta device stands for it: there a question to the host raises."""
+    ledger = Ledger(4, "Uniform()").to("meta")
+    for steps in (3, None):
+        ready = ledger.ready(steps)
+        assert ready is not None
+        assert ready.is_meta
 
 
 def test_broken_samples_keep_their_weights_and_add_nothing() -> None:

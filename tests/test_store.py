@@ -186,3 +186,13 @@ def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) ->
 def test_on_a_gpu_nobody_looks_for_a_sample_that_is_twice() -> None:
     """Looking would stall the step."""
     check_distinct(torch.tensor([3, 3]).as_subclass(PretendCuda))
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_the_spare_slot_keeps_nothing(distinct: bool) -> None:
+    """What a mask or a bad index sends there is gone: whoever reads it finds what was there at first."""
+    store = Store(3, fill=7.0)
+    store.write(torch.tensor([0, 1]), torch.tensor([2.0, 4.0]), torch.tensor([True, False]), distinct)
+    assert store.slots.tolist() == [2.0, 7.0, 7.0, 7.0]
+    store.write(torch.tensor([3, 1]), torch.tensor([5.0, 6.0]))
+    assert store.slots.tolist() == [2.0, 6.0, 7.0, 7.0]

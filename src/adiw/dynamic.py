@@ -10,7 +10,8 @@ from torch import Generator, Tensor, nn
 
 from adiw.arguments import check_count
 from adiw.divergences import Divergence, learns, resolve
-from adiw.estimation import Round, run_round, start_memory
+from adiw.estimation import Round, run_round
+from adiw.groups import in_both, only
 from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
 from adiw.limits import Limits, drop_negligible
@@ -189,34 +190,36 @@ class ADIW(nn.Module):
         processes; ``finite`` (n,) says which losses are finite.
         """
         pair = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
-        warm = self.ledger.warming_up(self.warmup_steps)
-        ready = ~warm
+        ready, estimated = self.ledger.ready(self.warmup_steps), pair.taking_part("train")
         done = self._run_round(pair, index, val.index, ready)
-        estimated = pair.used_train
-        weights = drop_negligible(done.problem.weights(done.end))
-        raw = torch.where(estimated, weights, self.raw.read(index))
+        raw = drop_negligible(done.problem.weights(done.end))
+        if estimated is not None:
+            raw = torch.where(estimated, raw, self.raw.read(index))
         factor = self.transform.factor(train.group)
-        # A batch in which no class could be estimated weighs nothing: Algorithm 2's fallback.
-        used = torch.where(estimated.any(), raw if factor is None else raw * factor, 0)
+        used = raw if factor is None else raw * factor
+        if estimated is not None:
+            used = torch.where(estimated.any(), used, 0)  # Algorithm 2's fallback: no class could be estimated
         used = self.limits.apply(used, finite)
-        keep = estimated & ready
+        keep = in_both(estimated, ready)
         distinct = self.ledger.distinct(index)
         self.ledger.used.write(index, used, keep, distinct)
         if self.estimates is not None:
             self.estimates.write(index, raw, keep, distinct)
-        return torch.where(warm, 1, used)
+        return only(ready, used, 1)
 
-    def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, ready: Tensor) -> Round:
+    def _run_round(self, pair: Pair, index: Tensor, val_index: Tensor, ready: Tensor | None) -> Round:
         """The projected-gradient steps, started from the stores; their result is kept except during the warm-up."""
         generator = self.randomness.generator
-        self.memory = self.memory or start_memory(self.divergence, pair, generator)
+        if learns(self.divergence) and not self.memory:
+            self.memory = self.divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
         of_train = self.divergence.side == "train"
         params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
         self._last = done = run_round(self.divergence, pair, params, self.memory, self.steps, generator)
         for key, value in done.memory.items():
-            self.memory[key].copy_(torch.where(ready, value, self.memory[key]))
+            self.memory[key].copy_(only(ready, value, self.memory[key]))
         if not of_train:
-            self.coefficients.write(val_index, done.end, pair.used_val & ready, distinct=True)
+            keep = in_both(pair.taking_part("val"), ready)
+            self.coefficients.write(val_index, done.end, keep, distinct=True)
         return done
 
     def summary(self) -> Summary:

@@ -10,7 +10,8 @@ from torch import Generator, Tensor
 
 from adiw.arguments import check_count
 from adiw.divergences import Divergence, Problem, learns, resolve
-from adiw.pair import Pair, is_finite, match
+from adiw.groups import only
+from adiw.pair import Pair, finite_part, match
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,8 @@ def estimate_weights(
             f"{divergence.side} sample and the batch has {size}: pass the state of the same samples, or None"
         )
     done = run_round(divergence, pair, state.params, state.memory, steps, generator or _generator(z_train))
-    weights = torch.where(pair.used_train, done.problem.weights(done.end), 0)
-    used = pair.used_train if divergence.side == "train" else pair.used_val
-    return weights, State(torch.where(used, done.end, state.params), done.memory)
+    weights = torch.where(pair.used_train, done.problem.weights(done.end), 0)  # a copy: they are the caller's
+    return weights, State(only(pair.taking_part(divergence.side), done.end, state.params), done.memory)
 
 
 def run_round(
@@ -89,23 +89,15 @@ def run_round(
 ) -> Round:
     """T steps of params <- project(params - eta gradient) from ``params``; what is no number there starts afresh."""
     with torch.no_grad():
-        known = is_finite(params)
+        known = finite_part(params)
         if learns(divergence):
             memory = memory or divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
-            memory = divergence.learn(pair, torch.where(known, params, 1), memory, generator)
+            memory = divergence.learn(pair, only(known, params, 1), memory, generator)
             pair = replace(pair, memory=memory) if memory else pair
         problem = divergence.problem(pair)
-        start = torch.where(known, params, problem.initial())
+        start = params if known is None else torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)
-        used = pair.used_train if divergence.side == "train" else pair.used_val
-        return Round(problem, start, torch.where(used, end, start), memory)
-
-
-def start_memory(divergence: Divergence, pair: Pair, generator: Generator) -> dict[str, Tensor]:
-    """The first memory of a divergence that learns, for z shaped as in this pair; empty for the others."""
-    if not learns(divergence):
-        return {}
-    return divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
+        return Round(problem, start, only(pair.taking_part(divergence.side), end, start), memory)
 
 
 def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:

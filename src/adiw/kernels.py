@@ -59,8 +59,8 @@ def kernel_to(side: Literal["train", "val"], pair: Pair, width: float | Tensor) 
     """
     z = torch.cat([pair.z_train, pair.z_val])
     matrix = gaussian(z, pair.z_train if side == "train" else pair.z_val, width)
-    if pair.of_train.dtype == torch.bool and isinstance(width, float):
-        return matrix  # those left out are far away
+    if pair.of_train is None or (pair.of_train.dtype == torch.bool and isinstance(width, float)):
+        return matrix  # nobody is left out, or those who are are far away
     mask = torch.cat([pair.same("train", side), pair.same("val", side)])
     return torch.where(mask, matrix, 0)
 

@@ -13,7 +13,7 @@ from adiw.arguments import check_count
 from adiw.estimation import Round
 from adiw.health import Summary, name_indices, summarise
 from adiw.losses import guard_gradient
-from adiw.pair import is_finite
+from adiw.pair import is_finite, unless_true
 from adiw.probe import Probe
 from adiw.store import Store, check_distinct, check_index
 from adiw.team import Team
@@ -110,9 +110,11 @@ class Ledger(nn.Module):
         """Whether it is known that no sample is twice in a step's index (g,): on the CPU of a process alone."""
         return not self.repeats and not index.is_cuda and self.team.size == 1
 
-    def warming_up(self, steps: int | None) -> Tensor:
-        """Whether this step is among the first ``steps``, or for None in the first epoch: a boolean on the device."""
-        return self.seen_samples <= len(self.used) if steps is None else self.seen_steps <= steps
+    def ready(self, steps: int | None) -> Tensor | None:
+        """Whether this step comes after the first ``steps``, or for None after the first epoch: a boolean on the
+        device, None where the host sees that it does.
+        """
+        return unless_true(self.seen_samples > len(self.used) if steps is None else self.seen_steps > steps)
 
     def whole(self, observed: Observed) -> Observed:
         """z and groups of all processes' samples, in the order of ``Step.everyone``."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from adiw.arguments import check_vector, is_number, is_real
 
@@ -59,7 +58,7 @@ def drop_negligible(weights: Tensor) -> Tensor:
     >>> drop_negligible(torch.tensor([1e-30, 0.5]))
     tensor([0.0000, 0.5000])
     """
-    return functional.threshold(weights, NEGLIGIBLE, 0)
+    return torch.threshold(weights, NEGLIGIBLE, 0)
 
 
 def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = None) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import islice
 from typing import Any
 
 import torch
@@ -78,12 +77,13 @@ class Observer:
 
     def precision_of(self, outputs: Any) -> Precision:
         """Of the autocast that the training outputs were made under: the one in force, or what shows in them."""
-        found = outputs if isinstance(outputs, Tensor) else next(self.model.parameters(), torch.empty(0))
-        kind = found.device.type
+        parameter = next(self.model.parameters(), None)
+        found = outputs if isinstance(outputs, Tensor) else parameter
+        kind = "cpu" if found is None else found.device.type
         if torch.is_autocast_enabled(kind):
             return kind, torch.get_autocast_dtype(kind)
         narrow = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
-        shows = narrow and any(parameter.dtype == torch.float32 for parameter in islice(self.model.parameters(), 1))
+        shows = narrow and parameter is not None and parameter.dtype == torch.float32
         return kind, outputs.dtype if shows else None
 
 

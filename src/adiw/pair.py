@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,41 +31,51 @@ class Once:
 class Pair:
     """z of both batches. Samples that are left out take no part: sums, kernels and gradients pass over them.
 
-    ``of_train`` and ``of_val`` are groups as ``adiw.groups`` takes them: integers, or booleans for a single group.
+    ``of_train`` and ``of_val`` are groups as ``adiw.groups`` takes them: integers, or booleans for a single group, or
+    both None where nobody is left out of it.
     The z of a sample that is left out is some finite number. In a single group of scalars it is as far from the
     others as can be, so that a kernel between them is zero by itself.
     """
 
     z_train: Tensor  # (n, d)
     z_val: Tensor  # (m, d)
-    of_train: Tensor  # (n,)
-    of_val: Tensor  # (m,)
+    of_train: Tensor | None  # (n,)
+    of_val: Tensor | None  # (m,)
     num_groups: int = 1
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of divergences that learn (a critic network)
 
     @Once
     def group_train(self) -> Tensor:
         """(n,) int64: the group of each training sample, -1 for those left out."""
-        return _numbered(self.of_train)
+        return _numbered(self.used_train if self.of_train is None else self.of_train)
 
     @Once
     def group_val(self) -> Tensor:
         """(m,) int64: the group of each validation sample, -1 for those left out."""
-        return _numbered(self.of_val)
+        return _numbered(self.used_val if self.of_val is None else self.of_val)
 
     @Once
     def used_train(self) -> Tensor:
         """(n,) booleans: the training samples that take part."""
-        return taking_part(self.of_train)
+        return _all(self.z_train) if self.of_train is None else taking_part(self.of_train)
 
     @Once
     def used_val(self) -> Tensor:
         """(m,) booleans: the validation samples that take part."""
-        return taking_part(self.of_val)
+        return _all(self.z_val) if self.of_val is None else taking_part(self.of_val)
+
+    def taking_part(self, side: str) -> Tensor | None:
+        """``used_train`` or ``used_val``, and None where that is known to be everybody."""
+        if self.of_train is None:
+            return None
+        return self.used_train if side == "train" else self.used_val
 
     def same(self, left: str, right: str) -> Tensor:
         """Which pairs of samples are compared: booleans, e.g. (n, m) for ``same("train", "val")``."""
-        groups = {"train": self.of_train, "val": self.of_val}
+        if self.of_train is None or self.of_val is None:
+            groups = {"train": self.used_train, "val": self.used_val}
+        else:
+            groups = {"train": self.of_train, "val": self.of_val}
         return same_group(groups[left], groups[right])
 
     def sum_train(self, values: Tensor) -> Tensor:
@@ -78,19 +89,23 @@ class Pair:
     @Once
     def num_train(self) -> Tensor:
         """Training samples in each group (num_groups,), at least one so that it can divide."""
-        return self._count(self.of_train)
+        return self._count(self.z_train, self.of_train)
 
     @Once
     def num_val(self) -> Tensor:
         """Validation samples in each group (num_groups,), at least one so that it can divide."""
-        return self._count(self.of_val)
+        return self._count(self.z_val, self.of_val)
 
     @Once
     def share_val(self) -> Tensor:
         """(m,) one over the size of the validation sample's group, zero for those left out."""
+        if self.of_val is None:
+            return self.z_val.new_full((len(self.z_val),), 1 / len(self.z_val))
         return self.used_val / spread(self.num_val, self.of_val)
 
-    def _count(self, group: Tensor) -> Tensor:
+    def _count(self, z: Tensor, group: Tensor | None) -> Tensor:
+        if group is None:
+            return z.new_full((1,), len(z))
         if self.num_groups == 1:
             return taking_part(group).sum(0, keepdim=True, dtype=self.z_train.dtype).clamp_min(1)
         return group_sum(torch.ones_like(group, dtype=self.z_train.dtype), group, self.num_groups).clamp_min(1)
@@ -131,9 +146,33 @@ def is_finite(values: Tensor) -> Tensor:
     return values.abs() < torch.inf
 
 
+def finite_part(values: Tensor) -> Tensor | None:
+    """Which values are finite, or None where all are and a CPU can see it: on a GPU, looking would stall the step.
+
+    >>> finite_part(torch.tensor([1.0, float("nan")])), finite_part(torch.tensor([1.0, 2.0]))
+    (tensor([ True, False]), None)
+    """
+    if host_may_look(values) and math.isfinite(values.sum().item()):
+        return None
+    return is_finite(values)
+
+
+def unless_true(flag: Tensor) -> Tensor | None:
+    """The flag, a boolean on the device; None where a CPU can see that it is true."""
+    return None if host_may_look(flag) and flag.item() else flag
+
+
+def host_may_look(values: Tensor) -> bool:
+    """Whether a number of this tensor can be asked for without waiting for a device, or breaking a compiled step."""
+    return values.is_cpu and not torch.compiler.is_compiling()
+
+
 def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
     """Everybody in one group. Those left out go as far away as they can, training and validation samples apart."""
-    train, val = is_finite(z_train), is_finite(z_val)
+    train, val = finite_part(z_train), finite_part(z_val)
+    if train is None and val is None:
+        return Pair(z_train, z_val, None, None)
+    train, val = (is_finite(z) if mask is None else mask for z, mask in ((z_train, train), (z_val, val)))
     train, val = train & val.any(), val & train.any()
     away = torch.finfo(z_train.dtype).max
     return Pair(torch.where(train, z_train, away), torch.where(val, z_val, -away), train[:, 0], val[:, 0])
@@ -150,6 +189,10 @@ def _hide(z: Tensor, group: Tensor) -> Tensor:
     used = group >= 0
     stand_in = z.index_select(0, used.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
     return torch.where(used[:, None], z, stand_in)
+
+
+def _all(z: Tensor) -> Tensor:
+    return torch.ones_like(z[:, 0], dtype=torch.bool)
 
 
 def _numbered(group: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from adiw.arguments import check_count
-from adiw.pair import is_finite
+from adiw.pair import finite_part
 from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, map_tensors, read_all
 from adiw.team import Team
 from adiw.transforms import Observed
@@ -138,8 +138,10 @@ class Probe(nn.Module):
         index, batch = self.next_batch()
         z, group = (part if part is None else self.gather(part) for part in observe(batch))
         assert z is not None
-        finite = is_finite(z)[:, 0] if z.shape[1] == 1 else is_finite(z).all(1)
-        self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
+        finite = finite_part(z)
+        if finite is not None:
+            finite = finite[:, 0] if z.shape[1] == 1 else finite.all(1)
+            self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
         if self.z is None:
             self.z = z.new_full((self.window, z.shape[1]), float("nan"))
             self.group = None if group is None else torch.zeros_like(self.window_index)

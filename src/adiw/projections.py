@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import check_vector, is_real
-from adiw.groups import are_few, group_max, group_order, group_sum, spread, taking_part
+from adiw.groups import are_few, group_max, group_order, group_sum, only, spread, taking_part
 
 __all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
 
@@ -114,18 +114,17 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     """
     check_vector("v", v)
     check_vector("a", a, like=v)
-    group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     x = clamp_to_one(v, group, num_groups)
     return rescale(x, group_sum(a * x, group, num_groups), group)
 
 
-def clamp_to_one(v: Tensor, group: Tensor, num_groups: int) -> Tensor:
+def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
     """Set negative entries to zero and divide by the largest: whatever v's size, a'x can divide it again.
 
     Entries that are left out become zero: they may be of another size.
     """
-    x = torch.where(taking_part(group), v, 0).clamp_min(0)
-    largest = x.amax(0, keepdim=True) if num_groups == 1 else group_max(x, group, num_groups)
+    x = only(group, v).clamp_min(0)
+    largest = x.amax(0, keepdim=True) if group is None or num_groups == 1 else group_max(x, group, num_groups)
     return x / spread(largest.clamp_min(torch.finfo(v.dtype).tiny), group)
 
 
@@ -146,7 +145,7 @@ def _fit(bound: float, v: Tensor) -> float:
     return bound if bound == float("inf") else min(bound, torch.finfo(v.dtype).max)
 
 
-def rescale(x: Tensor, mass: Tensor, group: Tensor) -> Tensor:
+def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
     """x (n,) divided by the mass of its group (num_groups,); a group without mass stays as it is."""
     return x / spread(some_mass(mass), group)
 

@@ -7,7 +7,7 @@ from collections import Counter
 import torch
 from torch import Tensor, nn
 
-from adiw.groups import are_few
+from adiw.groups import are_few, only
 
 REPEATS = (
     "draw them without replacement (shuffle=True), as weights take the place of drawing some more often, or allow it "
@@ -48,13 +48,12 @@ class Store(nn.Module):
     def write(self, index: Tensor, values: Tensor, mask: Tensor | None = None, distinct: bool = False) -> None:
         """Keep ``values`` (n,) at ``index`` (n,); an index that occurs twice takes the mean of its values.
 
-        Where ``mask`` is false nothing is kept. ``distinct`` promises that no index occurs twice.
+        Where ``mask`` is false nothing is kept. ``distinct`` promises that every index is good and occurs once.
         """
-        if mask is not None:
-            index = torch.where(mask, index, len(self))
-        values = values.to(self.slots.dtype)
+        index, values = only(mask, index, len(self)), values.to(self.slots.dtype)
         self.slots.index_copy_(0, index, values if distinct else mean_of_duplicates(index, values))
-        self.slots[-1:].fill_(self.fill)  # an assignment would copy the number from the host
+        if mask is not None or not distinct:
+            self.slots[-1:].fill_(self.fill)  # an assignment would copy the number from the host
 
 
 def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:

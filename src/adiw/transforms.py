@@ -50,7 +50,7 @@ class LossValue:
     minimum = 1
 
     def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
-        return Observed(losses[:, None], None)
+        return Observed(losses.unsqueeze(1), None)
 
     def factor(self, group: Tensor | None) -> Tensor | None:
         return None

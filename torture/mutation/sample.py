@@ -33,8 +33,8 @@ SAMPLE = [
     Slip("adiw/divergences/wasserstein.py", "> self.pretrain", ">= self.pretrain", f"{CRITIC}::stand_still"),
     Slip("adiw/divergences/critic.py", "0.999**count", "0.99**count", f"{CRITIC}::adam"),
     Slip("adiw/projections.py", "(above - target) /", "(above + target) /", "tests/test_projections.py::solver"),
-    Slip("adiw/store.py", "torch.where(mask, index, len(self))", "index", "tests/test_store.py::masked"),
-    Slip("adiw/ledger.py", "self.seen_samples <= len", "self.seen_samples < len", "tests/test_ledger.py::warming"),
+    Slip("adiw/store.py", "only(mask, index, len(self))", "index", "tests/test_store.py::masked"),
+    Slip("adiw/ledger.py", "self.seen_samples > len", "self.seen_samples >= len", "tests/test_ledger.py::warm_up"),
     Slip("adiw/probe.py", "% self.every == 0", "% self.every == 1", f"{PROBE}::every"),
     Slip("adiw/probe.py", "range(self.team.rank * size", "range(0 * size", f"{PROBE}::team"),
 ]

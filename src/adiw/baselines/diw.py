@@ -13,6 +13,7 @@ from adiw.arguments import check_count, is_positive
 from adiw.baselines import interior
 from adiw.baselines.quadratic import resolve_solver
 from adiw.divergences import MMD, MMDProblem
+from adiw.groups import only
 from adiw.health import Summary
 from adiw.ledger import Ledger
 from adiw.observer import Criterion, Forward, Observer, follow
@@ -126,8 +127,7 @@ class DIW(nn.Module):
         """Weight estimation alone, see ``adiw.ADIW.estimate``: (n,), zero for samples whose z is not finite."""
         pair = match(train.z.double(), val.z.double())
         solution = self.solve(kernel_mean_matching(pair, self.width))
-        weights = torch.where(pair.used_train, solution, 0)
-        weights = torch.where(self.ledger.warming_up(self.warmup_steps), 1, weights)
+        weights = only(self.ledger.ready(self.warmup_steps), only(pair.taking_part("train"), solution), 1)
         self.ledger.used.write(index, weights, finite)
         return weights
 

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from adiw.arguments import is_count, is_number, is_positive
 from adiw.divergences import critic
 from adiw.divergences.protocol import Problem, Side, check_setting, check_step_size, check_width
-from adiw.groups import group_order, group_sum, spread, taking_part
+from adiw.groups import group_order, group_sum, only, spread
 from adiw.kernels import Width, resolve_width
 from adiw.pair import Pair
 from adiw.projections import box_mean_band
@@ -112,17 +112,17 @@ class CriticProblem:
 
     phi: Tensor  # (n,)
     offset: Tensor  # scalar, n E_val[Phi]
-    group: Tensor  # (n,)
+    group: Tensor | None  # (n,)
     num_groups: int
 
     def initial(self) -> Tensor:
         return torch.ones_like(self.phi)
 
     def objective(self, params: Tensor) -> Tensor:
-        return self.offset - torch.where(taking_part(self.group), self.phi * params, 0).sum()
+        return self.offset - only(self.group, self.phi * params).sum()
 
     def gradient(self, params: Tensor) -> Tensor:
-        return torch.where(taking_part(self.group), -self.phi, 0)
+        return only(self.group, -self.phi)
 
     def project(self, params: Tensor) -> Tensor:
         return box_mean_band(params, group=self.group, num_groups=self.num_groups)
@@ -145,7 +145,7 @@ class SortedProblem:
     share_train: Tensor  # (n,) one over the size of the sample's group, zero when left out
     share_val: Tensor  # (m,) the same of validation samples
     num_train: Tensor  # (num_groups,)
-    group: Tensor  # (n,)
+    group: Tensor | None  # (n,)
 
     @classmethod
     def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
@@ -177,7 +177,7 @@ class SortedProblem:
         rise = self.gap * self._difference(params).sign()
         above = rise - rise.cumsum(0) + self._until_end(rise)  # summed from each sample to its group's end
         unsorted = torch.empty_like(above).scatter_(0, self.order, above)
-        return torch.where(taking_part(self.group), unsorted[: len(params)], 0)
+        return only(self.group, unsorted[: len(params)])
 
     def project(self, params: Tensor) -> Tensor:
         return box_mean_band(params, group=self.group, num_groups=len(self.num_train))
