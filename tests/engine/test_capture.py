@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from adiw.engine.capture import WARM_UP, Captured, obstacle
+from adiw.engine.capture import WARM_UP, Captured, Pool, obstacle
+from tests.pretend import pretend_to_record
 from tests.several import group_of_one
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@contextmanager
+def breaks() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        raise RuntimeError("the recording has failed.\nMore of it")
 
 
 def test_work_is_recorded_after_the_first_calls_and_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,26 +54,40 @@ def test_work_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: pyte
 def test_it_says_why_the_work_failed_not_that_the_recording_then_did(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    @contextmanager
-    def recording(*_arguments: object, **_named: object) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            raise RuntimeError("the recording has failed.\nMore of it")
-
     def work() -> None:
         if fails:
             raise RuntimeError("a number was asked for.\nMore of it")
 
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
-    monkeypatch.setattr(torch.cuda, "graph", recording)
+    pretend_to_record(monkeypatch, breaks)
     told: list[str] = []
     captured = Captured(work, told.append, undo=lambda: told.append("undone"))
     captured._record()
     reason = "a number was asked for" if fails else "the recording has failed"
     assert told == ["undone", f"steps are not captured as a graph ({reason})"]
     assert not captured.recorded
+
+
+def test_after_a_recording_that_breaks_generators_draw_and_others_are_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PyTorch keeps the memory of such a recording closed, and its generators until one of them ends well."""
+    log = pretend_to_record(monkeypatch, breaks)
+    own: Any = "a generator"
+    pool = Pool()
+    Captured(lambda: None, lambda line: None, lambda: [own], pool)._record()
+    assert log == ["pool 1, ['a generator']", "no pool, ['a generator']"]
+    Captured(lambda: None, lambda line: None, pool=pool)._record()
+    assert log[2:] == ["pool 2, []", "no pool, []"]
+
+
+def test_recordings_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = pretend_to_record(monkeypatch, nullcontext)
+    pool = Pool()
+    captured = [Captured(lambda: None, log.append, pool=pool) for _ in range(2)]
+    for one in captured:
+        one._record()
+    assert log == ["pool 1, []"] * 2
+    assert all(one.recorded for one in captured)
 
 
 @pytest.mark.parametrize(

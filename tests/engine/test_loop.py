@@ -18,6 +18,7 @@ from adiw.baselines import Fixed
 from adiw.engine.capture import Captured
 from adiw.engine.feed import DeviceFeed, batches
 from adiw.engine.loop import Loop, autocast, count_hits, in_batches, predict, set_learning_rate, train_step
+from tests.pretend import pretend_to_record
 
 CPU = torch.device("cpu")
 
@@ -98,7 +99,7 @@ def test_a_step_whose_recording_fails_is_done_again_from_where_it_began(monkeypa
         return loop, reweight
 
     @contextmanager
-    def recording(*_arguments: object, **_named: object) -> Iterator[None]:
+    def recording() -> Iterator[None]:
         before = copy.deepcopy(reweight.state_dict())
         with monkeypatch.context() as patch:
             patch.setattr(loop.optimizer, "step", fail)
@@ -115,9 +116,7 @@ def test_a_step_whose_recording_fails_is_done_again_from_where_it_began(monkeypa
             parameter.grad = torch.full_like(parameter, 1e6)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
-    monkeypatch.setattr(torch.cuda, "graph", recording)
+    pretend_to_record(monkeypatch, recording)
     plain, plain_reweight = made()
     loop, reweight = made()
     told: list[str] = []

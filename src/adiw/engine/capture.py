@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,6 +12,17 @@ from torch import Generator
 from adiw.team import Team
 
 WARM_UP = 3  # calls before the recording: first touches, autotuning, lazily made state
+
+
+@dataclass
+class Pool:
+    """Memory that recordings share which are never replayed at the same time."""
+
+    handle: Any = field(default_factory=lambda: torch.cuda.graph_pool_handle())
+
+    def renew(self) -> None:
+        """After a recording that broke: PyTorch never closes it, and would let no other one begin in its memory."""
+        self.handle = torch.cuda.graph_pool_handle()
 
 
 class Captured:
@@ -22,7 +34,7 @@ class Captured:
         work: no arguments, no result; it reads and writes the same tensors every time.
         tell: gets a line of text when the work stays eager.
         generators: those that the work draws from, besides PyTorch's own.
-        pool: of memory, shared by recordings that are never replayed at the same time; None for one of its own.
+        pool: of memory, shared with other recordings; None for one of its own.
         name: of the work, in that line.
         undo: takes back what a recording that failed has left on the host: the work is done again, and not recorded.
     """
@@ -32,12 +44,12 @@ class Captured:
         work: Callable[[], None],
         tell: Callable[[str], None],
         generators: Callable[[], Iterable[Generator]] = tuple,
-        pool: Any = None,
+        pool: Pool | None = None,
         name: str = "steps",
         undo: Callable[[], None] = lambda: None,
     ) -> None:
-        self.work, self.tell, self.generators, self.pool, self.name = work, tell, generators, pool, name
-        self.undo = undo
+        self.work, self.tell, self.generators, self.name, self.undo = work, tell, generators, name, undo
+        self.pool = pool
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
@@ -56,20 +68,22 @@ class Captured:
         return self.graph is not None
 
     def _record(self) -> None:
-        graph = torch.cuda.CUDAGraph()
-        for generator in self.generators():
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        generators, pool = list(self.generators()), self.pool or Pool()
+        for generator in generators:
             graph.register_generator_state(generator)
-        stream = torch.cuda.current_stream()
         causes: list[RuntimeError] = []
         try:
             # Other runs of this process may be working on their own streams: only our thread's calls are judged.
-            with torch.cuda.graph(graph, self.pool, stream, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool.handle, stream, capture_error_mode="thread_local"):
                 try:
                     self.work()
                 except RuntimeError as error:
                     causes.append(error)  # the end of a recording that was broken fails too, and does not say why
                     raise
         except RuntimeError as error:
+            pool.renew()
+            _close(generators)
             self.undo()
             self.tell(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
         else:
@@ -94,6 +108,19 @@ def generators_of(reweight: Any) -> list[Generator]:
     randomness = getattr(reweight, "randomness", None)
     found = [] if randomness is None else [randomness.generator]
     return [generator for generator in found if generator.device.type == "cuda"]
+
+
+def _close(generators: Iterable[Generator]) -> None:
+    """After a recording that broke PyTorch's generators believe in it, and draw nothing before one has ended well."""
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+        _launch_something()
+
+
+def _launch_something() -> None:
+    torch.zeros((), device="cuda")  # an empty recording is warned of
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from adiw.engine.capture import Captured, generators_of, obstacle
+from adiw.engine.capture import Captured, Pool, generators_of, obstacle
 from adiw.engine.clock import Stopwatch
 from adiw.engine.feed import Feed
 from adiw.team import Team
@@ -78,7 +78,7 @@ class Loop:
 
     def _capture(self, tell: Callable[[str], None]) -> None:
         """The validation pass is a graph of its own: it is not part of every step."""
-        pool = torch.cuda.graph_pool_handle()
+        pool = Pool()
         self.step = Captured(self._step, tell, lambda: generators_of(self.reweight), pool, undo=self._undo)
         if self.look is not None:
             self.look = Captured(self._look, tell, pool=pool, name="passes over the trusted samples")
