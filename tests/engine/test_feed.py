@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from multiprocessing import active_children
 from typing import Any
 
 import pytest
@@ -136,6 +137,19 @@ def test_reading_leaves_the_programs_own_random_numbers_alone() -> None:
     torch.manual_seed(5)
     list(batches(loader_feed(8, 4), 0))
     assert torch.equal(torch.rand(3), expected)
+
+
+@workers_allowed
+def test_workers_end_with_the_last_batch_of_the_epoch() -> None:
+    """Left to the collector, they end at any time, and a thread that feeds them may then fail."""
+    feed = loader_feed(24, 4, workers=2)
+    feed.begin(0)
+    for _ in range(len(feed)):
+        assert len(active_children()) == 2
+        feed.fetch()
+    assert active_children() == []
+    feed.begin(1)
+    feed.fetch()
 
 
 @workers_allowed

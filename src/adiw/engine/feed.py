@@ -94,6 +94,7 @@ class LoaderFeed:
         self.dataset, self.size, self.seed = Indexed(dataset), min(batch, len(dataset)), seed
         self.device, self.workers, self.part = device, workers, part(self.size)
         self.batches: Iterator[Any] = iter(())
+        self.left = 0  # batches of the epoch
         self.held: Batch | None = None  # the one place on the device that every batch comes to
 
     def __len__(self) -> int:
@@ -109,10 +110,13 @@ class LoaderFeed:
             pin_memory=self.device.type == "cuda",
             generator=random,
         )
-        self.batches = iter(loader)
+        self.batches, self.left = iter(loader), len(self)
 
     def fetch(self) -> None:
         x, y, index = next(self.batches)
+        self.left -= 1
+        if self.left == 0:
+            self.batches = iter(())  # its workers end now, and not whenever this is collected
         if self.held is None:
             self.held = (x.to(self.device), y.to(self.device), index.to(self.device))
         for place, part in zip(self.held, (x, y, index), strict=True):
