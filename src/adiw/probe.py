@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from adiw.arguments import check_count
 from adiw.pair import finite_part
-from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, map_tensors, read_all
+from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, map_tensors, read_all, start
 from adiw.team import Team
 from adiw.transforms import Observed
 
@@ -194,7 +194,7 @@ class Probe(nn.Module):
             worker_init_fn=leave_interrupts_to_the_parent,
             generator=Generator(),  # its own: opening a loader draws a seed, and the global generator is the user's
         )
-        return iter(loader)
+        return start(loader)
 
     def get_extra_state(self) -> dict[str, Tensor | int | None]:
         return {"z": self.z, "group": self.group, "turns": self.turns}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +78,7 @@ def _batches(dataset: Any, order: Sequence[int], workers: int) -> Iterator[Any]:
         num_workers=workers,
         worker_init_fn=leave_interrupts_to_the_parent,
     )
-    return iter(loader)
+    return start(loader)
 
 
 def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None:
@@ -128,6 +129,19 @@ def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
     else:
         for value, part in zip(whole, batch, strict=True):
             yield from _pairs(value, part)
+
+
+def start(loader: DataLoader[Any]) -> Iterator[Any]:
+    """The loader's batches, read by workers that leave to this process what it has to collect.
+
+    They are started by fork and find all of its objects. A CUDA graph of a run that is over, say, would end a worker
+    whose collector came upon it first: it has no CUDA.
+    """
+    gc.freeze()
+    try:
+        return iter(loader)
+    finally:
+        gc.unfreeze()
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:

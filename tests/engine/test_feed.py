@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 from multiprocessing import active_children
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,6 +161,38 @@ def test_workers_leave_ctrl_c_to_the_process_that_trains() -> None:
     assert not content(answers, 0)[1].any()
     here = LoaderFeed(AnswersToInterrupts(4), 2, 0, CPU, workers=0)
     assert content(here, 0)[1].all()  # the process itself still does
+
+
+class Remains:
+    """Something that only its own process may collect, and that waits for the collector."""
+
+    def __init__(self, told: Path) -> None:
+        self.told, self.myself = told, self
+
+    def __del__(self) -> None:
+        self.told.write_text(str(os.getpid()))
+
+
+class Collecting(Noisy):
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        gc.collect()
+        return super().__getitem__(i)
+
+
+@workers_allowed
+def test_workers_do_not_collect_what_the_process_that_trains_has_left(tmp_path: Path) -> None:
+    """It may be a CUDA graph, by which a process ends that has no CUDA of its own."""
+    gc.collect()
+    gc.disable()
+    try:
+        Remains(tmp_path / "told")
+        content(LoaderFeed(Collecting(8), 4, 0, CPU, workers=1), 0)
+        assert not (tmp_path / "told").exists()
+    finally:
+        gc.enable()
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert (tmp_path / "told").read_text() == str(os.getpid())
 
 
 @pytest.mark.parametrize("make", [device_feed, loader_feed])

@@ -11,7 +11,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.indexed import Indexed
-from adiw.reading import leave_interrupts_to_the_parent
+from adiw.reading import leave_interrupts_to_the_parent, start
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Part = Callable[[int], range]  # which samples of a batch of so many come to this process; ``range`` itself: all
@@ -110,7 +110,7 @@ class LoaderFeed:
             pin_memory=self.device.type == "cuda",
             generator=random,
         )
-        self.batches, self.left = iter(loader), len(self)
+        self.batches, self.left = start(loader), len(self)
 
     def fetch(self) -> None:
         x, y, index = next(self.batches)

@@ -29,7 +29,7 @@ from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
 from adiw.limits import effective_sample_size
 from adiw.models import build as build_network
-from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent
+from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, start
 from adiw.team import Team
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
@@ -154,7 +154,7 @@ class Job:
             num_workers=self.workers,
             worker_init_fn=leave_interrupts_to_the_parent,
         )
-        return ((x.to(self.device), y.to(self.device)) for x, y in loader)
+        return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
 
     def queue(self) -> None:
         """Give the device an epoch of training and its evaluation to do."""
