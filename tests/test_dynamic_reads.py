@@ -45,7 +45,9 @@ DIVERGENCES = [
     MMD(step="local"),
     Squared(),
     Wasserstein(),
+    Wasserstein(scale="auto"),
     Wasserstein(critic="network", pretrain=1),
+    Wasserstein(critic="network", pretrain=1, scale="auto"),
 ]
 
 

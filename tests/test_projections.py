@@ -252,6 +252,11 @@ def test_clamp_rescale_by_group() -> None:
     assert_close(masses, torch.tensor([1.0, 1.0, 0.0], dtype=torch.float64))
 
 
+def test_without_groups_their_number_does_not_matter() -> None:
+    v, a = torch.tensor([1.0, 3.0]), torch.tensor([0.5, 0.5])
+    assert_close(clamp_rescale(v, a, num_groups=2), clamp_rescale(v, a))
+
+
 def test_clamp_rescale_of_nothing_is_nothing() -> None:
     assert torch.equal(clamp_rescale(torch.tensor([-1.0, 0.0]), torch.ones(2)), torch.zeros(2))
     assert torch.equal(clamp_rescale(torch.tensor([1.0, 2.0]), torch.zeros(2)), torch.tensor([0.5, 1.0]))

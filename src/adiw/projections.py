@@ -114,6 +114,7 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
     """
     check_vector("v", v)
     check_vector("a", a, like=v)
+    num_groups = 1 if group is None else num_groups
     x = clamp_to_one(v, group, num_groups)
     return rescale(x, group_sum(a * x, group, num_groups), group)
 

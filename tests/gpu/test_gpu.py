@@ -35,6 +35,7 @@ EXACT = {
     "mmd auto": MMD(width="auto"),
     "squared": Squared(width=0.3, step_size=0.1),
     "wasserstein": Wasserstein(),
+    "wasserstein auto": Wasserstein(scale="auto"),
 }
 LOSSES: dict[str, Callable[[], dict[str, Any]]] = {
     name: lambda divergence=divergence: {"divergence": divergence}  # type: ignore[misc]

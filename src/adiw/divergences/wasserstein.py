@@ -112,7 +112,7 @@ class CriticProblem:
 
     phi: Tensor  # (n,)
     offset: Tensor  # scalar, n E_val[Phi]
-    group: Tensor | None  # (n,)
+    group: Tensor | None  # (n,), None for a single one of all
     num_groups: int
 
     def initial(self) -> Tensor:
@@ -145,7 +145,7 @@ class SortedProblem:
     share_train: Tensor  # (n,) one over the size of the sample's group, zero when left out
     share_val: Tensor  # (m,) the same of validation samples
     num_train: Tensor  # (num_groups,)
-    group: Tensor | None  # (n,)
+    group: Tensor | None  # (n,), None for a single one of all
 
     @classmethod
     def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
@@ -156,7 +156,8 @@ class SortedProblem:
         # A sample that is left out has no mass. It stands on the first sample of group 0, so as not to add a gap.
         here = owner == 0 if several else used
         first = torch.where(here, z, torch.inf).min().clamp_max(torch.finfo(z.dtype).max)
-        z = torch.where(used, z, first) if unit == 1.0 else torch.where(used, z, first) / unit
+        z = torch.where(used, z, first)
+        z = z if isinstance(unit, float) and unit == 1 else z / unit
         owner = owner.clamp_min(0) if several else owner
         order = group_order(z, owner, pair.num_groups)
         far = torch.finfo(z.dtype).max / (8 * len(z))  # all gaps together are still a number
