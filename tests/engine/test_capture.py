@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from adiw.engine import capture
 from adiw.engine.capture import WARM_UP, Captured, Pool, obstacle
 from tests.pretend import pretend_to_record
 from tests.several import group_of_one
@@ -78,6 +79,17 @@ def test_after_a_recording_that_breaks_generators_draw_and_others_are_recorded(
     assert log == ["pool 1, ['a generator']", "no pool, ['a generator']"]
     Captured(lambda: None, lambda line: None, pool=pool)._record()
     assert log[2:] == ["pool 2, []", "no pool, []"]
+
+
+def test_where_the_closing_fails_too_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_generators: object) -> None:
+        raise RuntimeError("captures are underway")
+
+    pretend_to_record(monkeypatch, breaks)
+    monkeypatch.setattr(capture, "_close", refuse)
+    told: list[str] = []
+    Captured(lambda: None, told.append, undo=lambda: told.append("undone"))._record()
+    assert told == ["undone", "steps are not captured as a graph (the recording has failed)"]
 
 
 def test_recordings_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:

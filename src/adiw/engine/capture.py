@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +53,7 @@ class Captured:
         self.pool = pool
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
+        self.broken: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self.calls += 1
@@ -82,8 +84,12 @@ class Captured:
                     causes.append(error)  # the end of a recording that was broken fails too, and does not say why
                     raise
         except RuntimeError as error:
+            self.broken = graph  # kept: PyTorch's allocator may go on asking it whether memory is for its recording
             pool.renew()
-            _close(generators)
+            with suppress(
+                RuntimeError
+            ):  # of a PyTorch that lets no other one begin: the work is done eagerly in any case
+                _close(generators)
             self.undo()
             self.tell(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
         else:
