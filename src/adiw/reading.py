@@ -132,16 +132,14 @@ def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def start(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches, read by workers that leave to this process what it has to collect.
+    """The loader's batches, read by workers that find nothing to collect in what they have from this process.
 
-    They are started by fork and find all of its objects. A CUDA graph of a run that is over, say, would end a worker
-    whose collector came upon it first: it has no CUDA.
+    They are started by fork, with all of its objects. A CUDA graph of a run that is over, say, would end a worker, if
+    the worker's collector came upon it first.
     """
-    gc.freeze()
-    try:
-        return iter(loader)
-    finally:
-        gc.unfreeze()
+    if loader.num_workers:
+        gc.collect()
+    return iter(loader)
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:
