@@ -267,3 +267,21 @@ def test_a_state_that_is_no_number_starts_afresh(divergence: str) -> None:
 def test_a_state_is_what_the_last_call_returned(state: Any) -> None:
     with pytest.raises(TypeError, match="state must be the one that the last call returned, or None"):
         estimate_weights(Z_TRAIN, Z_VAL, "kl", state=state)
+
+
+@every_deterministic
+def test_the_weights_are_the_callers_own(divergence: Divergence) -> None:
+    weights, state = estimate_weights(Z_TRAIN, Z_VAL, divergence)
+    kept = state.params.clone()
+    weights.fill_(-1)
+    assert torch.equal(state.params, kept)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@every_deterministic
+def test_many_batches_at_once(divergence: Divergence) -> None:
+    """Within torch.vmap nobody can look at a number."""
+    z_train, z_val = torch.rand(3, 5), torch.rand(3, 4)
+    found = torch.vmap(lambda train, val: estimate_weights(train, val, divergence)[0])(z_train, z_val)
+    one_by_one = [estimate_weights(*both, divergence)[0] for both in zip(z_train, z_val, strict=True)]
+    assert_close(found, torch.stack(one_by_one))

@@ -141,3 +141,13 @@ def test_on_a_gpu_nobody_looks() -> None:
     assert unless_true(torch.ones((), dtype=torch.bool, device="meta")) is not None
     assert unless_true(torch.tensor(True)) is None
     assert unless_true(torch.tensor(False)) is not None
+
+
+def test_a_divergence_cannot_reach_what_the_method_remembers() -> None:
+    z_train, z_val = torch.rand(4, 1), torch.rand(3, 1)
+    before = z_train.clone(), z_val.clone()
+    found = match(z_train, z_val)
+    found.z_train.zero_()
+    found.z_val.zero_()
+    assert torch.equal(z_train, before[0])
+    assert torch.equal(z_val, before[1])

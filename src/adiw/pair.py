@@ -72,10 +72,8 @@ class Pair:
 
     def same(self, left: str, right: str) -> Tensor:
         """Which pairs of samples are compared: booleans, e.g. (n, m) for ``same("train", "val")``."""
-        if self.of_train is None or self.of_val is None:
-            groups = {"train": self.used_train, "val": self.used_val}
-        else:
-            groups = {"train": self.of_train, "val": self.of_val}
+        of_train = self.used_train if self.of_train is None else self.of_train
+        groups = {"train": of_train, "val": self.used_val if self.of_val is None else self.of_val}
         return same_group(groups[left], groups[right])
 
     def sum_train(self, values: Tensor) -> Tensor:
@@ -152,14 +150,14 @@ def finite_part(values: Tensor) -> Tensor | None:
     >>> finite_part(torch.tensor([1.0, float("nan")])), finite_part(torch.tensor([1.0, 2.0]))
     (tensor([ True, False]), None)
     """
-    if host_may_look(values) and math.isfinite(values.sum().item()):
+    if host_may_look(values) and math.isfinite(_number(values.sum())):
         return None
     return is_finite(values)
 
 
 def unless_true(flag: Tensor) -> Tensor | None:
     """The flag, a boolean on the device; None where a CPU can see that it is true."""
-    return None if host_may_look(flag) and flag.item() else flag
+    return None if host_may_look(flag) and _number(flag) == 1 else flag
 
 
 def host_may_look(values: Tensor) -> bool:
@@ -167,11 +165,21 @@ def host_may_look(values: Tensor) -> bool:
     return values.is_cpu and not torch.compiler.is_compiling()
 
 
+def _number(value: Tensor) -> float:
+    """The value of a scalar on the CPU; nan within ``torch.vmap``, where it is not one number."""
+    try:
+        return float(value.item())
+    except RuntimeError:
+        return math.nan
+
+
 def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
     """Everybody in one group. Those left out go as far away as they can, training and validation samples apart."""
     train, val = finite_part(z_train), finite_part(z_val)
     if train is None and val is None:
-        return Pair(z_train, z_val, None, None)
+        return Pair(
+            z_train.clone(), z_val.clone(), None, None
+        )  # as below: a divergence cannot reach the method's own
     train, val = (is_finite(z) if mask is None else mask for z, mask in ((z_train, train), (z_val, val)))
     train, val = train & val.any(), val & train.any()
     away = torch.finfo(z_train.dtype).max

@@ -231,13 +231,27 @@ def check_float32_is_close_to_float64(case: Case, batch: Batch) -> None:
 
 
 def check_inputs_are_not_changed(case: Case, batch: Batch) -> None:
-    at = setup(case, batch)
+    at, fresh = setup(case, batch), batch.pair(torch.float64)
     params = at.outside()
-    before = params.clone(), at.pair.z_train.clone(), at.pair.z_val.clone()
+    before = params.clone(), fresh.z_train, fresh.z_val
     for function in (at.problem.objective, at.problem.gradient, at.problem.project, at.problem.weights):
         function(params)
     for kept, now in zip(before, (params, at.pair.z_train, at.pair.z_val), strict=True):
         assert torch.equal(kept, now)
+
+
+def check_nobody_need_be_named_where_all_take_part(case: Case, batch: Batch) -> None:
+    """On a CPU a pair says None for a single group that leaves nobody out."""
+    at = setup(case, batch)
+    if batch.num_groups > 1 or not bool(at.pair.used_train.all() & at.pair.used_val.all()):
+        return
+    none = replace(at.pair, of_train=None, of_val=None, memory=at.memory)
+    problem, params = case.divergence.problem(none), at.anywhere()
+    for name in ("objective", "gradient", "project", "weights"):
+        assert_close(getattr(problem, name)(params), getattr(at.problem, name)(params), **ROUNDING)
+    assert_close(problem.initial(), at.problem.initial(), **ROUNDING)
+    if learns(case.divergence):
+        assert learned(case, none).keys() == at.memory.keys()
 
 
 def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
@@ -281,5 +295,6 @@ CHECKS: list[Callable[[Case, Batch], None]] = [
     check_groups_are_separate_problems,
     check_float32_is_close_to_float64,
     check_inputs_are_not_changed,
+    check_nobody_need_be_named_where_all_take_part,
     check_no_value_is_read_by_the_host,
 ]

@@ -69,8 +69,8 @@ class KLProblem:
     psi_bar: Tensor  # (b,)
     psi_train: Tensor  # (n, b)
     share: Tensor  # (m,) one over the size of the sample's group, zero when left out
-    group_train: Tensor | None  # (n,)
-    group_centre: Tensor | None  # (b,)
+    group_train: Tensor | None  # (n,), None for a single group of all
+    group_centre: Tensor | None  # (b,), the same
     num_groups: int
     update: Update
 

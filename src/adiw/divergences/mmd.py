@@ -75,7 +75,7 @@ class MMDProblem:
     k: Tensor  # (n,)
     upper: float
     slack: Tensor  # (num_groups,)
-    group: Tensor | None  # (n,)
+    group: Tensor | None  # (n,), None for a single one of all
     step_scale: Tensor | None = None  # (n,)
 
     def initial(self) -> Tensor:
