@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import resource
 import signal
 import warnings
 from collections import Counter, namedtuple
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import Dataset, TensorDataset, get_worker_info
 
 import adiw
+from adiw import reading
 from adiw.baselines import DIW, L2R, MWNet
 from adiw.probe import Probe
 from adiw.reading import CACHE_BYTES, read_all
@@ -209,3 +212,15 @@ def test_the_methods_hand_their_workers_on() -> None:
     for make in METHODS.values():
         made = make(model, criterion, WhoReads(4), 100, val_workers=1)
         assert made.probe.cached[1].tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("file", ["engine/feed.py", "experiments/job.py", "probe.py", "reading.py"])
+def test_every_loader_with_workers_is_started_where_nothing_is_left_to_collect(file: str) -> None:
+    """What that is for is tested with the training batches: tests/engine/test_feed.py."""
+    source = Path(reading.__file__).parent
+    having = {str(path.relative_to(source)) for path in source.rglob("*.py") if "num_workers=" in path.read_text()}
+    assert file in having
+    assert len(having) == 4
+    text = (source / file).read_text()
+    assert text.count("DataLoader(\n") == len(re.findall(r"[ (]start\(loader\)", text)) == 1
+    assert text.count("iter(loader)") == (file == "reading.py")

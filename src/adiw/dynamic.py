@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from adiw.arguments import check_count
 from adiw.divergences import Divergence, learns, resolve
-from adiw.estimation import Round, run_round
+from adiw.estimation import Round, run_round, start_memory
 from adiw.groups import in_both, only
 from adiw.health import Stationarity, Summary, stationarity
 from adiw.ledger import Ledger
@@ -211,7 +211,7 @@ class ADIW(nn.Module):
         """The projected-gradient steps, started from the stores; their result is kept except during the warm-up."""
         generator = self.randomness.generator
         if learns(self.divergence) and not self.memory:
-            self.memory = self.divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
+            self.memory = start_memory(self.divergence, pair, generator)
         of_train = self.divergence.side == "train"
         params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
         self._last = done = run_round(self.divergence, pair, params, self.memory, self.steps, generator)

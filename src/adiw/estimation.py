@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from adiw.arguments import check_count
-from adiw.divergences import Divergence, Problem, learns, resolve
+from adiw.divergences import Divergence, Learner, Problem, learns, resolve
 from adiw.groups import only
 from adiw.pair import Pair, finite_part, match
 
@@ -91,13 +91,18 @@ def run_round(
     with torch.no_grad():
         known = finite_part(params)
         if learns(divergence):
-            memory = memory or divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
+            memory = memory or start_memory(divergence, pair, generator)
             memory = divergence.learn(pair, only(known, params, 1), memory, generator)
             pair = replace(pair, memory=memory) if memory else pair
         problem = divergence.problem(pair)
         start = params if known is None else torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)
         return Round(problem, start, only(pair.taking_part(divergence.side), end, start), memory)
+
+
+def start_memory(divergence: Learner, pair: Pair, generator: Generator) -> dict[str, Tensor]:
+    """The first memory of a divergence that learns, for z shaped as in this pair."""
+    return divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
 
 
 def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:

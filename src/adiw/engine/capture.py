@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,15 +14,15 @@ from adiw.team import Team
 WARM_UP = 3  # calls before the recording: first touches, autotuning, lazily made state
 
 
-@dataclass
 class Pool:
     """Memory that recordings share which are never replayed at the same time."""
 
-    handle: Any = field(default_factory=lambda: torch.cuda.graph_pool_handle())
+    def __init__(self) -> None:
+        self.renew()
 
     def renew(self) -> None:
         """After a recording that broke: PyTorch never closes it, and would let no other one begin in its memory."""
-        self.handle = torch.cuda.graph_pool_handle()
+        self.handle: Any = torch.cuda.graph_pool_handle()
 
 
 class Captured:
