@@ -177,9 +177,7 @@ def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
     """Everybody in one group. Those left out go as far away as they can, training and validation samples apart."""
     train, val = finite_part(z_train), finite_part(z_val)
     if train is None and val is None:
-        return Pair(
-            z_train.clone(), z_val.clone(), None, None
-        )  # as below: a divergence cannot reach the method's own
+        return Pair(z_train.clone(), z_val.clone(), None, None)  # copies, as below: the others are the method's own
     train, val = (is_finite(z) if mask is None else mask for z, mask in ((z_train, train), (z_val, val)))
     train, val = train & val.any(), val & train.any()
     away = torch.finfo(z_train.dtype).max

@@ -85,9 +85,7 @@ class Captured:
         except RuntimeError as error:
             self.broken = graph  # kept: PyTorch's allocator may go on asking it whether memory is for its recording
             pool.renew()
-            with suppress(
-                RuntimeError
-            ):  # of a PyTorch that lets no other one begin: the work is done eagerly in any case
+            with suppress(RuntimeError):  # where PyTorch lets no other one begin; the work goes on in any case
                 _close(generators)
             self.undo()
             self.tell(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
