@@ -43,8 +43,8 @@ def _spread(sweep: Sweep, planned: list[Planned], progress: Progress, stop: Call
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C is for this process to answer
     for worker in workers:
         worker.start()
-    signal.signal(signal.SIGINT, before)
     try:
+        signal.signal(signal.SIGINT, before)  # within: Ctrl-C may come at once
         for job, kind, content in _listen(messages, workers, lambda: asked.set() if stop() else None):
             if kind == "record":
                 yield job, content
@@ -53,6 +53,8 @@ def _spread(sweep: Sweep, planned: list[Planned], progress: Progress, stop: Call
     finally:
         for worker in workers:
             worker.terminate()
+        for worker in workers:
+            worker.join()  # one that is still starting would miss what this process takes away when it ends
     if asked.is_set():
         raise Interrupted(STOPPED)
 
