@@ -59,6 +59,26 @@ def flat_gradient(module: nn.Sequential) -> Tensor:
     return torch.cat(parts)
 
 
+def loss_of(
+    pair: Pair, weights: Tensor | None = None, penalty: float = 10.0, unit: float | Tensor = 1.0
+) -> critic.Loss:
+    ones = torch.ones_like(pair.z_train[:, 0])
+    return critic.Loss.build(pair, unit, ones if weights is None else weights, torch.tensor(penalty))
+
+
+def points_of(pair: Pair, weights: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+    """Points between the samples, (n, dim), for one update."""
+    ones = torch.ones_like(pair.z_train[:, 0])
+    return critic.interpolate(pair, ones if weights is None else weights, 1, generator or seeded())[0]
+
+
+def slopes(theta: Tensor, z: Tensor, group: Tensor, groups: int) -> Tensor:
+    """||grad_z Phi(z)||, (n,), by autograd."""
+    z = z.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(critic.evaluate(theta, z, group, groups).sum(), z)
+    return gradient.norm(dim=1)
+
+
 def theta_for(pair: Pair, seed: int = 2) -> Tensor:
     return critic.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, seeded(seed))["theta"]
 
@@ -90,26 +110,6 @@ def test_evaluate_gives_each_sample_the_output_of_its_group() -> None:
             assert_close(found[i], outputs[i, group])
 
 
-def test_evaluate_and_slope_of_all_groups_are_those_of_each_group_alone() -> None:
-    pair = a_pair()
-    theta = theta_for(pair)
-    used = pair.group_train >= 0
-    for function in (critic.evaluate, critic.slope):
-        together = function(theta, pair.z_train, pair.group_train, GROUPS)
-        for group in range(GROUPS):
-            rows = pair.group_train == group
-            assert_close(together[rows], function(theta, pair.z_train[rows], pair.group_train[rows], GROUPS))
-        assert bool(together[used].isfinite().all())
-
-
-def test_slope_is_the_norm_of_the_autograd_gradient() -> None:
-    pair = a_pair()
-    theta = theta_for(pair)
-    z = pair.z_train.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(critic.evaluate(theta, z, pair.group_train, GROUPS).sum(), z)
-    assert_close(critic.slope(theta, pair.z_train, pair.group_train, GROUPS), gradient.norm(dim=1))
-
-
 def reference_loss(module: nn.Sequential, pair: Pair, weights: Tensor, penalty: float, between: Tensor) -> Tensor:
     """Eq. ADIW_wa_reg with the gradient penalty by double backward, group by group."""
 
@@ -131,48 +131,39 @@ def reference_loss(module: nn.Sequential, pair: Pair, weights: Tensor, penalty: 
 def test_gradient_of_the_loss_is_that_of_double_backward(penalty: float) -> None:
     pair = a_pair()
     weights = torch.rand(9, generator=seeded(3), dtype=torch.float64) + 0.5
-    between = critic.interpolate(pair, weights, seeded(4))
-    theta = theta_for(pair).requires_grad_()
-    loss = critic.loss(theta, pair, 1.0, weights, torch.tensor(penalty), between)
-    (found,) = torch.autograd.grad(loss, theta)
-    module = as_module(theta.detach(), DIM, GROUPS)
-    expected = reference_loss(module, pair, weights, penalty, between)
-    assert_close(loss.detach(), expected.detach())
-    expected.backward()
-    assert_close(found, flat_gradient(module))
+    between = points_of(pair, weights, seeded(4))
+    theta = theta_for(pair)
+    module = as_module(theta, DIM, GROUPS)
+    reference_loss(module, pair, weights, penalty, between).backward()
+    assert_close(loss_of(pair, weights, penalty).gradient(theta, between), flat_gradient(module))
 
 
 def test_unit_divides_every_z() -> None:
-    pair, weights = a_pair(), torch.ones(9, dtype=torch.float64)
+    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
     scaled = replace(pair, z_train=pair.z_train * 4, z_val=pair.z_val * 4)
-    theta, penalty = theta_for(pair), torch.tensor(10.0)
-    between = critic.interpolate(pair, weights, seeded())
-    assert_close(
-        critic.loss(theta, scaled, 4.0, weights, penalty, between * 4),
-        critic.loss(theta, pair, 1.0, weights, penalty, between),
-    )
+    memory = critic.start(DIM, GROUPS, pair.z_train, seeded())
+    penalty, unit = torch.tensor(10.0), torch.tensor(4.0, dtype=torch.float64)
+    expected = critic.learn(pair, 1.0, ones, memory, penalty, 3, 0.01, seeded(1))["theta"]
+    for four in (4.0, unit):
+        assert_close(critic.learn(scaled, four, ones, memory, penalty, 3, 0.01, seeded(1))["theta"], expected)
 
 
 def test_updates_are_those_of_adam() -> None:
-    """Adam is given the gradients at our parameters, so that no kink of the network can drive the two apart.
-
-    To 1e-4 of a step: the bias correction is computed in float32, where 1 - 0.999 keeps four digits.
-    """
+    """Three batches of two updates each, and every update has points of its own."""
     pair, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
     memory = critic.start(DIM, GROUPS, pair.z_train, seeded())
     first = memory["theta"]
     theirs = first.clone().requires_grad_()
     adam = torch.optim.Adam([theirs], lr=0.01)
     ours, again = seeded(7), seeded(7)
-    penalty = torch.tensor(10.0)
-    for step in range(1, 6):
-        between = critic.interpolate(pair, weights, again)
-        here = memory["theta"].clone().requires_grad_()
-        (theirs.grad,) = torch.autograd.grad(critic.loss(here, pair, 1.0, weights, penalty, between), here)
-        adam.step()
-        memory = critic.update(pair, 1.0, weights, memory, penalty, 0.01, ours)
-        assert int(memory["updates"]) == step
-        assert_close(memory["theta"], theirs.detach(), rtol=0, atol=1e-4 * 0.01 * step)
+    loss, penalty = loss_of(pair, weights), torch.tensor(10.0)
+    for batch in range(1, 4):
+        for between in critic.interpolate(pair, weights, 2, again):
+            theirs.grad = loss.gradient(theirs.detach(), between)
+            adam.step()
+        memory = critic.learn(pair, 1.0, weights, memory, penalty, 2, 0.01, ours)
+        assert int(memory["updates"]) == 2 * batch
+        assert_close(memory["theta"], theirs.detach())
     assert_close(memory["mean"], adam.state[theirs]["exp_avg"])
     assert_close(memory["square"], adam.state[theirs]["exp_avg_sq"])
     assert float((memory["theta"] - first).abs().max()) > 0.01
@@ -205,7 +196,7 @@ def many_draws(weights: Tensor, group_train: Tensor, group_val: Tensor, rounds: 
     generator = seeded(11)
     train_counts, val_counts = torch.zeros(n, n), torch.zeros(n, m)
     for _ in range(rounds):
-        between = critic.interpolate(pair, weights, generator)
+        between = points_of(pair, weights, generator)
         assert_close(between.sum(1), torch.ones(n, dtype=torch.float64))
         train_counts[torch.arange(n), between[:, :n].argmax(1)] += 1
         val_counts[torch.arange(n), between[:, n:].argmax(1)] += 1
@@ -239,7 +230,7 @@ def test_a_group_whose_weights_are_all_zero_still_draws_from_itself() -> None:
 def test_points_are_uniform_on_the_line() -> None:
     """The share of the validation sample: mean 1/2, variance 1/12, within four standard errors of 400 draws."""
     pair = match(torch.zeros(400, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
-    part = critic.interpolate(pair, torch.ones(400, dtype=torch.float64), seeded(5))[:, 0]
+    part = points_of(pair, generator=seeded(5))[:, 0]
     assert float(part.min()) >= 0
     assert float(part.max()) <= 1
     assert abs(float(part.mean()) - 0.5) < 4 * (1 / 12 / 400) ** 0.5
@@ -277,16 +268,16 @@ def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
     divergence = Wasserstein("network", pretrain=0, learning_rate=1e-2)
     generator = seeded(3)
     memory = divergence.start(1, 1, z_train, generator)
-    between, penalty = critic.interpolate(pair, ones, seeded(4)), torch.tensor(10.0)
-    before = critic.loss(memory["theta"], pair, 1.0, ones, penalty, between)
+    between = points_of(pair, generator=seeded(4))
+    before = reference_loss(as_module(memory["theta"], 1, 1), pair, ones, 10.0, between).item()
     for _ in range(60):
         memory = divergence.learn(pair, ones, memory, generator)
-    after = critic.loss(memory["theta"], pair, 1.0, ones, penalty, between)
-    assert float(after) < float(before) - 1  # the distance is 2.5: the trained loss is near -2.5
+    after = reference_loss(as_module(memory["theta"], 1, 1), pair, ones, 10.0, between).item()
+    assert after < before - 1  # the distance is 2.5: the trained loss is near -2.5
     phi_train, phi_val = (critic.evaluate(memory["theta"], z, pair.group_train, 1) for z in (z_train, z_val))
     assert float(phi_val.min()) > float(phi_train.max())
-    slopes = critic.slope(memory["theta"], between, pair.group_train, 1)
-    assert abs(float(slopes.mean()) - 1) < 0.2
+    steep = slopes(memory["theta"], between, pair.group_train, 1)
+    assert abs(float(steep.mean()) - 1) < 0.2
 
 
 def test_memory_goes_on_exactly_from_a_copy() -> None:
@@ -353,7 +344,7 @@ def test_three_partners_are_drawn_in_proportion_too() -> None:
 
 def test_random_numbers_have_all_the_digits_of_z() -> None:
     pair = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
-    part = critic.interpolate(pair, torch.ones(50, dtype=torch.float64), seeded())
+    part = points_of(pair)
     assert bool((part.float().double() != part).any())
 
 
@@ -363,7 +354,21 @@ def test_everything_is_made_where_z_is() -> None:
     memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
     assert {value.device.type for value in memory.values()} == {"meta"}
     pair = Pair(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
-    assert critic.interpolate(pair, z[:, 0], None).device.type == "meta"  # type: ignore[arg-type]
+    assert critic.interpolate(pair, z[:, 0], 1, None).device.type == "meta"  # type: ignore[arg-type]
+    learned = critic.learn(pair, 1.0, z[:, 0], memory, z[0, 0], 2, 0.1, None)  # type: ignore[arg-type]
+    assert {value.device.type for value in learned.values()} == {"meta"}
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_nobody_is_drawn_who_is_left_out_or_of_another_group_whatever_the_number(groups: int) -> None:
+    """Zero is where the running sum stands before the first of the group."""
+    z = torch.tensor([[NAN], [1.0], [2.0], [3.0]])
+    group = torch.tensor([0, 0, groups - 1, groups - 1])
+    pair = match(z, z, group, group, groups)
+    numbers = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64).expand(4, 2)
+    first, last = critic._draw(torch.ones(4), pair, "train", numbers.contiguous())
+    assert first[1:].tolist() == ([1, 1, 1] if groups == 1 else [1, 2, 2])
+    assert last[1:].tolist() == ([3, 3, 3] if groups == 1 else [1, 3, 3])
 
 
 def by_hand(first: list[float], first_bias: list[float], second: list[float], second_bias: float = 0.0) -> Tensor:
@@ -380,35 +385,42 @@ def by_hand(first: list[float], first_bias: list[float], second: list[float], se
     ids=["of the first layer", "of the second layer"],
 )
 def test_at_a_kink_a_unit_is_still_off(theta: Tensor, on: float) -> None:
-    """As autograd has it for ReLU. Both networks have their kink at one, and a slope of one beside it."""
-    points, group = torch.tensor([[1.0], [on]], dtype=torch.float64), torch.zeros(2, dtype=torch.long)
-    assert critic.slope(theta, points, group, 1).tolist() == pytest.approx([0.0, 1.0], abs=1e-100)
+    """As autograd has it for ReLU. Both networks have their kink at one, and a slope of one beside it.
+
+    Where the slope is one the penalty is at its least, so that nothing changes; where it is zero nothing can.
+    """
+    pair = match(torch.zeros(2, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64))
+    points = torch.tensor([[1.0], [on]], dtype=torch.float64)
+    assert slopes(theta, points, pair.group_train, 1).tolist() == [0.0, 1.0]
+    change = loss_of(pair, penalty=1e3).gradient(theta, points) - loss_of(pair, penalty=0.0).gradient(theta, points)
+    assert_close(change, torch.zeros_like(change))
 
 
-def test_a_flat_critic_has_a_slope_that_can_be_differentiated() -> None:
-    theta = torch.zeros_like(theta_for(a_pair())).requires_grad_()
-    flat = critic.slope(theta, torch.ones(2, DIM, dtype=torch.float64), torch.zeros(2, dtype=torch.long), GROUPS)
-    (gradient,) = torch.autograd.grad(flat.sum(), theta)
-    assert flat.tolist() == pytest.approx([0.0, 0.0], abs=1e-100)
-    assert bool(gradient.isfinite().all())
+def test_a_flat_critic_has_a_penalty_that_can_be_differentiated() -> None:
+    pair = a_pair()
+    theta = torch.zeros_like(theta_for(pair))
+    assert bool(loss_of(pair).gradient(theta, pair.z_train).isfinite().all())
 
 
 def test_the_penalty_of_one_sample_is_its_own() -> None:
-    pair, one = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double()), torch.ones(1).double()
-    theta, penalty = theta_for(pair), torch.tensor(10.0)
-    with_penalty, without = (
-        critic.loss(theta, pair, 1.0, one, weight, pair.z_train) for weight in (penalty, 0 * penalty)
+    """In a line through theta the penalty is ten times the squared excess of the one slope."""
+    pair = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double())
+    theta, point = theta_for(pair), pair.z_train
+    change = loss_of(pair).gradient(theta, point) - loss_of(pair, penalty=0.0).gradient(theta, point)
+    direction, small = torch.randn(len(theta), generator=seeded(8), dtype=torch.float64), 1e-7
+    ahead, behind = (
+        10 * (slopes(theta + sign * small * direction, point, pair.group_train, 1)[0] - 1).square()
+        for sign in (1, -1)
     )
-    slope = critic.slope(theta, pair.z_train, pair.group_train, 1)
-    assert_close(with_penalty - without, 10 * (slope[0] - 1).square())
+    assert_close(change @ direction, (ahead - behind) / (2 * small), rtol=1e-5, atol=1e-6)
 
 
 def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
     pair, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
     memory = critic.start(1, 1, pair.z_train, seeded())
-    after = critic.update(pair, 1.0, ones, memory, torch.tensor(10.0), 0.01, seeded())
+    after = critic.learn(pair, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
     assert torch.equal(after["theta"], memory["theta"])
-    assert int(after["updates"]) == 1
+    assert int(after["updates"]) == 2
 
 
 def test_the_problem_measures_z_in_units_of_the_scale() -> None:
@@ -433,7 +445,8 @@ def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
     divergence = Wasserstein("network", pretrain=1, updates=1)
     memory = divergence.start(DIM, GROUPS, pair.z_train, seeded())
     learned = divergence.learn(pair, ones, memory, seeded(1))
-    expected = critic.update(pair, 1.0, ones, memory, torch.tensor(0.0), divergence.learning_rate, seeded(1))
+    rate = divergence.learning_rate
+    expected = critic.learn(pair, 1.0, ones, memory, torch.tensor(0.0), 1, rate, seeded(1))
     assert torch.equal(learned["theta"], expected["theta"])
 
 

@@ -31,7 +31,7 @@ SAMPLE = [
     Slip("adiw/divergences/mmd.py", "(root - 1) / root", "(root + 1) / root", f"{REFERENCE}::objective and mmd"),
     Slip("adiw/divergences/squared.py", "(self.h - self.", "(self.h + self.", f"{REFERENCE}::objective and squared"),
     Slip("adiw/divergences/wasserstein.py", "> self.pretrain", ">= self.pretrain", f"{CRITIC}::stand_still"),
-    Slip("adiw/divergences/critic.py", "0.999**count", "0.99**count", f"{CRITIC}::adam"),
+    Slip("adiw/divergences/critic.py", "0.999 ** steps", "0.99 ** steps", f"{CRITIC}::adam"),
     Slip("adiw/projections.py", "(above - target) /", "(above + target) /", "tests/test_projections.py::solver"),
     Slip("adiw/store.py", "only(mask, index, len(self))", "index", "tests/test_store.py::masked"),
     Slip("adiw/ledger.py", "self.seen_samples > len", "self.seen_samples >= len", "tests/test_ledger.py::warm_up"),

@@ -7,11 +7,15 @@ tensor operations without host synchronisation. Each group (class) has an output
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor
 
-from adiw.pair import Pair
+from adiw.groups import spread
+from adiw.limits import NEGLIGIBLE
+from adiw.pair import Pair, is_finite
 
 HIDDEN = 64
 
@@ -35,93 +39,127 @@ def start(dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict
 
 def evaluate(theta: Tensor, z: Tensor, group: Tensor, num_groups: int) -> Tensor:
     """Phi(z) of each sample's own group, (n,), for z (n, dim)."""
-    (w1, b1), (w2, b2), (w3, b3) = _split(theta, z.shape[1], num_groups)
-    hidden = torch.relu(torch.relu(z @ w1 + b1) @ w2 + b2)
-    own = group.clamp_min(0)
-    return (hidden * w3.T[own]).sum(1) + b3[own]
+    first, second, third = _split(theta, z.shape[1], num_groups)
+    outputs = third.of(torch.relu(second.of(torch.relu(first.of(z)))))
+    return outputs.gather(1, group.clamp_min(0)[:, None])[:, 0]
 
 
-def slope(theta: Tensor, z: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """||grad_z Phi(z)||, (n,), differentiable in theta.
+@dataclass(frozen=True)
+class Loss:
+    """E_w[Phi] - E_val[Phi] + penalty E[(||grad Phi|| - 1)^2], the mean over the groups   (Eq. ADIW_wa_reg).
 
-    The active units are constant between the kinks of a ReLU network, so the gradient is a product of the weight
-    matrices: no second derivative is needed to differentiate it.
+    The last mean is over points between the samples, one for each training sample that takes part.
     """
-    (w1, b1), (w2, b2), (w3, _) = _split(theta, z.shape[1], num_groups)
-    first = z @ w1 + b1
-    second = torch.relu(first) @ w2 + b2
-    back = (second > 0) * w3.T[group.clamp_min(0)]
-    back = (first > 0) * (back @ w2.T)
-    return ((back @ w1.T).square().sum(1) + torch.finfo(theta.dtype).tiny).sqrt()
+
+    z: Tensor  # (n + m, dim) of both batches
+    outputs: Tensor  # (n + m + n, num_groups) the factor of Phi at z, then one for the output that a point asks for
+    share: Tensor  # (n, 1) the factor of each point's penalty
+
+    @classmethod
+    def build(cls, pair: Pair, unit: float | Tensor, weights: Tensor, penalty: Tensor) -> Loss:
+        z, used = torch.cat([pair.z_train, pair.z_val]) / unit, pair.used_train
+        on_train = weights * used / spread(pair.num_train, pair.of_train)
+        factors = torch.cat([on_train / pair.num_groups, -pair.share_val / pair.num_groups, torch.ones_like(weights)])
+        group = torch.cat([pair.group_train, pair.group_val, pair.group_train])
+        own = group[:, None] == torch.arange(pair.num_groups, device=z.device)
+        return cls(z, own * factors[:, None], (penalty * used / used.sum().clamp_min(1))[:, None])
+
+    def gradient(self, theta: Tensor, points: Tensor) -> Tensor:
+        """By theta, with these ``points`` (n, dim) between the samples.
+
+        A ReLU network is linear between its kinks, so its slope is a product of the weights of the units that are on.
+        What flows down from the outputs meets what came up at z. At the points it becomes the slope itself, and what
+        the penalty makes of that goes up again through the same units.
+        """
+        first, second, third = _split(theta, points.shape[1], self.outputs.shape[1])
+        count, z = len(self.z), torch.cat([self.z, points])
+        one = torch.relu(first.of(z))
+        two = torch.relu(second.of(one))
+        on_one, on_two = one > 0, two > 0
+        down_two = (self.outputs @ third.weight.T) * on_two
+        down_one = (down_two @ second.weight.T) * on_one
+        slope = down_one[count:] @ first.weight.T
+        length = (slope.square().sum(1, keepdim=True) + torch.finfo(slope.dtype).tiny).sqrt()
+        up = 2 * self.share * (1 - 1 / length) * slope
+        up_one = (up @ first.weight) * on_one[count:]
+        up_two = (up_one @ second.weight) * on_two[count:]
+        parts: list[Tensor] = []
+        for came, went_up, down in ((z, up, down_one), (one, up_one, down_two), (two, up_two, self.outputs)):
+            parts += [(torch.cat([came[:count], went_up]).T @ down).flatten(), down[:count].sum(0)]
+        return torch.cat(parts)
 
 
-def loss(
-    theta: Tensor, pair: Pair, unit: float | Tensor, weights: Tensor, penalty: Tensor, between: Tensor
-) -> Tensor:
-    """E_w[Phi] - E_val[Phi] + penalty E[(||grad Phi|| - 1)^2], the mean over the groups   (Eq. ADIW_wa_reg)."""
-    groups = pair.num_groups
-    phi_train = evaluate(theta, pair.z_train / unit, pair.group_train, groups)
-    phi_val = evaluate(theta, pair.z_val / unit, pair.group_val, groups)
-    gap = pair.sum_train(weights * phi_train) / pair.num_train - pair.sum_val(phi_val) / pair.num_val
-    used = pair.used_train.to(theta.dtype)
-    uneven = (slope(theta, between / unit, pair.group_train, groups) - 1).square()
-    return gap.mean() + penalty * (used * uneven).sum() / used.sum().clamp_min(1)
-
-
-def interpolate(pair: Pair, weights: Tensor, generator: Generator) -> Tensor:
-    """Points on the lines between validation samples and training samples of their group, (n, dim).
+def interpolate(pair: Pair, weights: Tensor, times: int, generator: Generator) -> Tensor:
+    """Points on the lines between validation samples and training samples of their group, (times, n, dim).
 
     Each training sample is replaced by one drawn from its group in proportion to the weights, and joined to a
     validation sample of that group drawn at random.
     """
-    n, m = len(pair.z_train), len(pair.z_val)
-
-    def uniform(columns: int) -> Tensor:
-        like = pair.z_train
-        return torch.rand(n, columns, generator=generator, dtype=like.dtype, device=like.device)
-
-    # argmax of log(w) - log(-log(u)) draws in proportion to w (the Gumbel trick): no host synchronisation.
-    # A group whose weights are all zero draws uniformly: the smallest number keeps its rows apart from other groups.
-    gumbel = weights.clamp_min(torch.finfo(weights.dtype).tiny).log() - (-uniform(n).log()).log()
-    drawn = torch.where(pair.same("train", "train"), gumbel, -torch.inf).argmax(1)
-    joined = torch.where(pair.same("train", "val"), uniform(m), -1).argmax(1)
-    part = uniform(1)
-    return part * pair.z_val[joined] + (1 - part) * pair.z_train[drawn]
+    n, z = len(pair.z_train), pair.z_train
+    at, other, part = torch.rand(3, n, times, generator=generator, dtype=torch.float64, device=z.device)
+    # The smallest mass is for a group whose weights are all zero: it draws uniformly, and from itself.
+    drawn = _draw(weights.clamp_min(NEGLIGIBLE), pair, "train", at)
+    joined = _draw(torch.ones_like(pair.z_val[:, 0]), pair, "val", other)
+    return torch.lerp(z[drawn], pair.z_val[joined], part.T[..., None].to(z.dtype))
 
 
-def update(
+def _draw(mass: Tensor, pair: Pair, side: Literal["train", "val"], at: Tensor) -> Tensor:
+    """Positions (times, n) of samples of one side, drawn in proportion to ``mass`` from each training sample's group.
+
+    ``at`` (n, times) are random numbers: each is looked up in the running sum of the masses. In double precision,
+    where no rounding lets a number fall between two samples that are not of the group.
+    """
+    used = pair.used_train if side == "train" else pair.used_val
+    open_to = used[None] if pair.num_groups == 1 else pair.same("train", side)  # (1 or n, samples of the side)
+    running = torch.where(open_to, mass.double(), 0).cumsum(1)
+    found = torch.searchsorted(running, at.view(len(running), -1) * running[:, -1:], right=True)
+    return found.clamp_max(len(mass) - 1).view_as(at).T
+
+
+def learn(
     pair: Pair,
     unit: float | Tensor,
     weights: Tensor,
     memory: Mapping[str, Tensor],
     penalty: Tensor,
+    updates: int,
     learning_rate: float,
     generator: Generator,
 ) -> dict[str, Tensor]:
-    """One step of Adam (betas 0.9 and 0.999) on the critic's loss."""
-    between = interpolate(pair, weights, generator)
-    with torch.enable_grad():
-        theta = memory["theta"].detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(loss(theta, pair, unit, weights, penalty, between), theta)
-    gradient = torch.where(gradient.square().isfinite().all(), gradient, 0)  # a wild sample must not end the critic
-    updates = memory["updates"] + 1
-    mean = memory["mean"].lerp(gradient, 0.1)
-    square = memory["square"].lerp(gradient.square(), 0.001)
-    count = updates.double()  # 1 - 0.999 in float32 has four digits
-    unbiased = (square / (1 - 0.999**count).to(square.dtype)).sqrt() + 1e-8
-    step = learning_rate / (1 - 0.9**count).to(mean.dtype) * mean / unbiased
-    return {**memory, "theta": memory["theta"] - step, "mean": mean, "square": square, "updates": updates}
+    """``updates`` steps of Adam (betas 0.9 and 0.999) on the critic's loss, with new points for each."""
+    loss = Loss.build(pair, unit, weights, penalty)
+    theta, mean, square = (memory[name] for name in ("theta", "mean", "square"))
+    steps = memory["updates"] + torch.arange(1, updates + 1, device=theta.device)
+    rates = (learning_rate / (1 - 0.9 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
+    unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)
+    for step, points in enumerate(interpolate(pair, weights, updates, generator) / unit):
+        gradient = loss.gradient(theta, points)
+        gradient = torch.where(
+            is_finite(gradient.dot(gradient)), gradient, 0
+        )  # a wild sample must not end the critic
+        mean = mean.lerp(gradient, 0.1)
+        square = square.lerp(gradient.square(), 0.001)
+        theta = theta.addcdiv(rates[step] * mean, (unbiased[step] * square).sqrt() + 1e-8, value=-1)
+    return {**memory, "theta": theta, "mean": mean, "square": square, "updates": memory["updates"] + updates}
+
+
+class _Layer(NamedTuple):
+    weight: Tensor  # (in, out)
+    bias: Tensor  # (out,)
+
+    def of(self, x: Tensor) -> Tensor:
+        return torch.addmm(self.bias, x, self.weight)
 
 
 def _layers(dim: int, num_groups: int) -> list[tuple[int, int]]:
     return [(dim, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, num_groups)]
 
 
-def _split(theta: Tensor, dim: int, num_groups: int) -> list[tuple[Tensor, Tensor]]:
-    """The flat vector as (weight (in, out), bias (out,)) of each layer."""
+def _split(theta: Tensor, dim: int, num_groups: int) -> list[_Layer]:
+    """The layers of the flat vector."""
     layers = _layers(dim, num_groups)
     pieces = torch.split(theta, [(fan_in + 1) * fan_out for fan_in, fan_out in layers])
     return [
-        (piece[: fan_in * fan_out].view(fan_in, fan_out), piece[fan_in * fan_out :])
+        _Layer(piece[: fan_in * fan_out].view(fan_in, fan_out), piece[fan_in * fan_out :])
         for piece, (fan_in, fan_out) in zip(pieces, layers, strict=True)
     ]

@@ -66,8 +66,9 @@ class Wasserstein:
         if not self._uses_network(pair.z_train.shape[1]):
             return SortedProblem.build(pair, unit)
         pair = _grounded(pair, unit)
-        phi = critic.evaluate(pair.memory["theta"], pair.z_train / unit, pair.group_train, pair.num_groups)
-        phi_val = critic.evaluate(pair.memory["theta"], pair.z_val / unit, pair.group_val, pair.num_groups)
+        z, group = torch.cat([pair.z_train, pair.z_val]), torch.cat([pair.group_train, pair.group_val])
+        both = critic.evaluate(pair.memory["theta"], z / unit, group, pair.num_groups)
+        phi, phi_val = both.split([len(pair.z_train), len(pair.z_val)])
         ready = pair.memory["batches"] > self.pretrain
         offset = (pair.num_train * pair.sum_val(phi_val) / pair.num_val).sum()
         return CriticProblem(phi * ready, offset * ready, pair.of_train, pair.num_groups)
@@ -84,9 +85,8 @@ class Wasserstein:
             return {}
         unit = resolve_width(self.scale, pair, fraction=1.0)
         penalty = torch.where(memory["batches"] < self.pretrain, 0, self.penalty)
-        memory, pair = dict(memory), _grounded(pair, unit)
-        for _ in range(self.updates):
-            memory = critic.update(pair, unit, weights, memory, penalty, self.learning_rate, generator)
+        pair = _grounded(pair, unit)
+        memory = critic.learn(pair, unit, weights, memory, penalty, self.updates, self.learning_rate, generator)
         return {**memory, "batches": memory["batches"] + 1}
 
     def _uses_network(self, dim: int) -> bool:
