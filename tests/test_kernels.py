@@ -40,6 +40,17 @@ def test_width_is_sigma() -> None:
         assert float(found) == pytest.approx(np.exp(-0.5), rel=1e-6)
 
 
+@pytest.mark.parametrize("width", [1e-30, 1e-8, 1.0, 1e8, 1e30])
+def test_any_width_has_the_same_kernel_of_what_it_measures(width: float) -> None:
+    """In float32, where the square of the first and last is no number."""
+    units = torch.tensor([[0.0], [0.5], [1.0], [3.0], [20.0]])
+    z = (units.double() * width).float()
+    expected = torch.exp(-0.5 * (units.double() - units.double().T).square()).float()
+    found = gaussian(z, z, width)
+    assert_close(found, expected, rtol=2e-5, atol=1e-30)
+    assert float(found[0, 4]) == 0  # exp(-200) is smaller than the smallest number of float32
+
+
 @pytest.mark.parametrize("dim", [1, 2, 8])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_squared_distances_with_a_large_offset(dim: int, offset: float) -> None:

@@ -198,7 +198,7 @@ class ADIW(nn.Module):
         factor = self.transform.factor(train.group)
         used = raw if factor is None else raw * factor
         if estimated is not None:
-            used = torch.where(estimated.any(), used, 0)  # Algorithm 2's fallback: no class could be estimated
+            used = used * estimated.any()  # Algorithm 2's fallback: zero where no class could be estimated
         used = self.limits.apply(used, finite)
         keep = in_both(estimated, ready)
         distinct = self.ledger.distinct(index)
@@ -214,12 +214,13 @@ class ADIW(nn.Module):
             self.memory = start_memory(self.divergence, pair, generator)
         of_train = self.divergence.side == "train"
         params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
-        self._last = done = run_round(self.divergence, pair, params, self.memory, self.steps, generator)
+        done = run_round(self.divergence, pair, params, self.memory, self.steps, generator, all_known=of_train)
+        self._last = done
         for key, value in done.memory.items():
             self.memory[key].copy_(only(ready, value, self.memory[key]))
         if not of_train:
             keep = in_both(pair.taking_part("val"), ready)
-            self.coefficients.write(val_index, done.end, keep, distinct=True)
+            self.coefficients.write(val_index, only(keep, done.end, params), distinct=True)
         return done
 
     def summary(self) -> Summary:

@@ -86,14 +86,19 @@ def run_round(
     memory: Mapping[str, Tensor],
     steps: int,
     generator: Generator,
+    all_known: bool = False,
 ) -> Round:
-    """T steps of params <- project(params - eta gradient) from ``params``; what is no number there starts afresh."""
+    """T steps of params <- project(params - eta gradient) from ``params``; what is no number there starts afresh.
+
+    ``all_known`` promises that all are numbers.
+    """
     with torch.no_grad():
-        known = finite_part(params)
+        known = None if all_known else finite_part(params)
         if learns(divergence):
             memory = memory or start_memory(divergence, pair, generator)
-            memory = divergence.learn(pair, only(known, params, 1), memory, generator)
-            pair = replace(pair, memory=memory) if memory else pair
+            if memory:
+                memory = divergence.learn(pair, only(known, params, 1), memory, generator)
+                pair = replace(pair, memory=memory)
         problem = divergence.problem(pair)
         start = params if known is None else torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)

@@ -42,14 +42,18 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     >>> gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
     tensor([[1.0000, 0.6065]])
     """
-    scalars = a.shape[1] == 1
-    squared = (a - b.T).div_(width).square_() if scalars else squared_distances(a / width, b / width)
-    exponent = squared.mul_(-0.5)  # in place: these are the largest tensors of a step
-    if exponent.is_cuda:
-        return exponent.exp_()
-    # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere.
-    least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
-    return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
+    # In place and in few passes: these are the largest tensors of a step.
+    if a.shape[1] > 1:
+        exponent = squared_distances(a / width, b / width).mul_(-0.5)
+    elif isinstance(width, float) and 1e-9 < width < 1e9:  # its square and one over it are ordinary numbers
+        exponent = (a - b.T).square_().mul_(-0.5 / width**2)
+    else:
+        exponent = (a - b.T).div_(width).square_().mul_(-0.5)
+    if not exponent.is_cuda:
+        # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere.
+        least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
+        exponent = torch.threshold_(exponent, math.log(least), -torch.inf)
+    return exponent.exp_()
 
 
 def kernel_to(side: Literal["train", "val"], pair: Pair, width: float | Tensor) -> Tensor:

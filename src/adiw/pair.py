@@ -33,8 +33,8 @@ class Pair:
 
     ``of_train`` and ``of_val`` are groups as ``adiw.groups`` takes them: integers, or booleans for a single group, or
     both None where nobody is left out of it.
-    The z of a sample that is left out is some finite number. In a single group of scalars it is as far from the
-    others as can be, so that a kernel between them is zero by itself.
+    The z of a sample that is left out is some finite number. In a single group of scalars it is as far from those
+    that take part as can be, so that a kernel between them is zero by itself.
     """
 
     z_train: Tensor  # (n, d)
@@ -150,9 +150,12 @@ def finite_part(values: Tensor) -> Tensor | None:
     >>> finite_part(torch.tensor([1.0, float("nan")])), finite_part(torch.tensor([1.0, 2.0]))
     (tensor([ True, False]), None)
     """
-    if host_may_look(values) and math.isfinite(_number(values.sum())):
-        return None
-    return is_finite(values)
+    return None if seen_finite(values) else is_finite(values)
+
+
+def seen_finite(values: Tensor) -> bool:
+    """Whether all values are finite and a CPU can see it."""
+    return host_may_look(values) and math.isfinite(_number(values.sum()))
 
 
 def unless_true(flag: Tensor) -> Tensor | None:
@@ -174,14 +177,14 @@ def _number(value: Tensor) -> float:
 
 
 def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
-    """Everybody in one group. Those left out go as far away as they can, training and validation samples apart."""
-    train, val = finite_part(z_train), finite_part(z_val)
-    if train is None and val is None:
+    """Everybody in one group. What is not finite goes as far away as it can, to one side or the other."""
+    if seen_finite(z_train) and seen_finite(z_val):
         return Pair(z_train.clone(), z_val.clone(), None, None)  # copies, as below: the others are the method's own
-    train, val = (is_finite(z) if mask is None else mask for z, mask in ((z_train, train), (z_val, val)))
+    away = torch.finfo(z_train.dtype).max  # who is there already is left out too
+    z_train, z_val = z_train.nan_to_num(away, away, away), z_val.nan_to_num(-away, -away, -away)
+    train, val = z_train != away, z_val != -away
     train, val = train & val.any(), val & train.any()
-    away = torch.finfo(z_train.dtype).max
-    return Pair(torch.where(train, z_train, away), torch.where(val, z_val, -away), train[:, 0], val[:, 0])
+    return Pair(z_train, z_val, train[:, 0], val[:, 0])
 
 
 def _finite(z: Tensor, group: Tensor | None) -> Tensor:

@@ -91,8 +91,7 @@ def weighted_simplex(
         raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
     group = group.long() - 1 if group.dtype == torch.bool else group
-    unit = group_max(a, group, num_groups)  # a small a is not a missing one: only ratios within a group count
-    unit = torch.where(unit > smallest_mass(v.dtype), unit, 1)
+    unit = some_mass(group_max(a, group, num_groups))  # a small a is not a missing one: only ratios in a group count
     target, a = total / unit, a / spread(unit, group)
     felt = a > torch.finfo(v.dtype).eps ** 2
     far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is a number, and beyond it as good as the largest
@@ -153,7 +152,7 @@ def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
 
 def some_mass(mass: Tensor) -> Tensor:
     """The mass, or one where there is none: it can divide."""
-    return torch.where(mass > smallest_mass(mass.dtype), mass, 1)
+    return torch.threshold(mass, smallest_mass(mass.dtype), 1)
 
 
 def smallest_mass(dtype: torch.dtype) -> float:

@@ -76,7 +76,7 @@ class KLProblem:
 
     def initial(self) -> Tensor:
         if self.num_groups == 1:
-            return (1 / some_mass(self.psi_bar.sum(0, keepdim=True))).expand_as(self.psi_bar)
+            return some_mass(self.psi_bar.sum()).reciprocal().expand_as(self.psi_bar)
         return clamp_rescale(torch.ones_like(self.psi_bar), self.psi_bar, self.group_centre, self.num_groups)
 
     def objective(self, params: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class MMD:
         n = len(pair.z_train)
         if pair.z_train.shape[1] > 1:  # distances of vectors are rounded, but nobody is far from itself
             kernel[:n].diagonal().fill_(1)
-        K = torch.where(pair.used_train[:, None], kernel[:n], 0)
+        K = kernel[:n] * pair.used_train[:, None]
         k = kernel[n:].sum(0) * spread(pair.num_train / pair.num_val, pair.of_train)
         root = pair.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)

@@ -63,7 +63,10 @@ class Learner(Protocol):
     """A divergence that also learns (a critic network). What it learns is a mapping of tensors, its memory."""
 
     def start(self, dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
-        """The first memory, for z of ``dim`` numbers, on the device and in the dtype of ``like``."""
+        """The first memory, for z of ``dim`` numbers, on the device and in the dtype of ``like``.
+
+        It is empty where there is nothing to learn.
+        """
         ...
 
     def learn(

@@ -141,7 +141,7 @@ class SortedProblem:
 
     order: Tensor  # (n + m,) sorts both batches, group by group
     gap: Tensor  # (n + m,) in that order: to the next sample of the group, zero behind the last
-    owner: Tensor  # (n + m,) in that order: the group; those left out are in the first
+    owner: Tensor | None  # (n + m,) in that order: the group; those left out are in the first. None for a single one
     share_train: Tensor  # (n,) one over the size of the sample's group, zero when left out
     share_val: Tensor  # (m,) the same of validation samples
     num_train: Tensor  # (num_groups,)
@@ -151,19 +151,19 @@ class SortedProblem:
     def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
         z = torch.cat([pair.z_train[:, 0], pair.z_val[:, 0]])
         used = torch.cat([pair.used_train, pair.used_val])
-        several = pair.num_groups > 1
-        owner = torch.cat([pair.group_train, pair.group_val]) if several else torch.ones_like(used)
+        owner = torch.cat([pair.group_train, pair.group_val]) if pair.num_groups > 1 else None
         # A sample that is left out has no mass. It stands on the first sample of group 0, so as not to add a gap.
-        here = owner == 0 if several else used
+        here = used if owner is None else owner == 0
         first = torch.where(here, z, torch.inf).min().clamp_max(torch.finfo(z.dtype).max)
         z = torch.where(used, z, first)
         z = z if isinstance(unit, float) and unit == 1 else z / unit
-        owner = owner.clamp_min(0) if several else owner
-        order = group_order(z, owner, pair.num_groups)
+        owner = None if owner is None else owner.clamp_min(0)
+        order = z.argsort() if owner is None else group_order(z, owner, pair.num_groups)
         far = torch.finfo(z.dtype).max / (8 * len(z))  # all gaps together are still a number
-        z, owner = z[order].clamp(-far, far), owner[order]
+        z = z[order].clamp(-far, far)
         gap = z.diff(append=z[-1:])
-        if several:
+        if owner is not None:
+            owner = owner[order]
             gap = torch.where(owner == torch.cat([owner[1:], owner[-1:]]), gap, 0)
         share = pair.used_train / spread(pair.num_train, pair.of_train)
         return cls(order, gap, owner, share, pair.share_val, pair.num_train, pair.of_train)
@@ -190,7 +190,7 @@ class SortedProblem:
         """F_w - F_val behind each sorted sample, (n + m,)."""
         change = torch.cat([self.share_train * params, -self.share_val])[self.order]
         running = change.cumsum(0)
-        return running if len(self.num_train) == 1 else running - (self._until_end(change) - self._own(change))
+        return running if self.owner is None else running - (self._until_end(change) - self._own(change))
 
     def _until_end(self, values: Tensor) -> Tensor:
         """The running sum of (n + m,) at the end of each sample's group."""
