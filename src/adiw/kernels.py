@@ -49,11 +49,12 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
         exponent = (a - b.T).square_().mul_(-0.5 / width**2)
     else:
         exponent = (a - b.T).div_(width).square_().mul_(-0.5)
-    if not exponent.is_cuda:
-        # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere.
-        least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
-        exponent = torch.threshold_(exponent, math.log(least), -torch.inf)
-    return exponent.exp_()
+    if exponent.is_cuda:
+        return exponent.exp_()
+    # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere; at
+    # minus infinity it takes four times as long.
+    least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
+    return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
 
 
 def kernel_to(side: Literal["train", "val"], pair: Pair, width: float | Tensor) -> Tensor:
