@@ -43,7 +43,7 @@ BASELINES: dict[str, Callable[[], dict[str, Any]]] = {
     "random": lambda: {"method": Random},
     "l2r": lambda: {"method": L2R},
     "mw-net": lambda: {"method": MWNet},
-    "diw": lambda: {"method": DIW, "width": 0.3, "reduction": "sum"},
+    "diw": lambda: {"method": DIW, "width": 0.001, "reduction": "sum"},
 }
 # Their random numbers are drawn for every row, also for those that pad a part of unequal size.
 EVEN = ("network", "random")

@@ -241,3 +241,17 @@ def test_broken_features_keep_their_weights_and_leave_the_others_alone(divergenc
     if not isinstance(divergence, Wasserstein):  # vectors need the network, which is not comparable
         whole(outputs[sound], y[sound], sound, features=features[sound])
         torch.testing.assert_close(reweight.weights, whole.weights)
+
+
+@pytest.mark.parametrize("divergence", ALL)
+def test_a_stored_value_that_is_no_number_starts_afresh(divergence: Any) -> None:
+    """As it may be in a state that was loaded."""
+    reweight, fresh = make(divergence), make(divergence)
+    for store in (reweight.raw, getattr(reweight, "coefficients", reweight.raw)):
+        store.slots[3] = NAN
+    index = torch.arange(7)
+    loss, weights = call(reweight, TRAIN, index)
+    expected, _ = call(fresh, TRAIN, index)
+    torch.testing.assert_close(loss, expected)
+    assert bool(weights.isfinite().all())
+    assert bool(reweight.weights.isfinite().all())

@@ -51,6 +51,12 @@ def test_any_width_has_the_same_kernel_of_what_it_measures(width: float) -> None
     assert float(found[0, 4]) == 0  # exp(-200) is smaller than the smallest number of float32
 
 
+@pytest.mark.parametrize("width", [1e-3, 1e3])
+def test_half_precision_is_measured_before_it_is_squared(width: float) -> None:
+    z = torch.tensor([[0.0], [width]], dtype=torch.float16)
+    assert float(gaussian(z, z, width)[0, 1]) == pytest.approx(math.exp(-0.5), rel=1e-2)
+
+
 @pytest.mark.parametrize("dim", [1, 2, 8])
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_squared_distances_with_a_large_offset(dim: int, offset: float) -> None:

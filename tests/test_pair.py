@@ -59,6 +59,10 @@ def test_samples_that_are_not_finite_are_left_out_and_hidden() -> None:
 
 def test_large_but_finite_samples_stay() -> None:
     assert match(torch.tensor([[3e38]]), torch.tensor([[-3e38]])).group_train.tolist() == [0]
+    most = torch.finfo(torch.float32).max
+    pair = match(torch.tensor([[most], [-most], [float("nan")]]), torch.tensor([[-most], [0.0]]))
+    assert pair.group_train.tolist() == [0, 0, -1]
+    assert pair.group_val.tolist() == [0, 0]
 
 
 def test_a_group_missing_on_one_side_is_left_out_on_the_other() -> None:

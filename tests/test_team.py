@@ -64,8 +64,8 @@ def several(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
 def test_parts_give_what_the_whole_gives(alone: dict[str, Any], several: list[dict[str, Any]]) -> None:
     for found in several:
         for name, expected in alone.items():
-            # DIW's quadratic program is all but singular: in twelve steps it makes a last digit a third one.
-            near = {"rtol": 2e-2, "atol": 2e-2} if name == "diw" else {"rtol": 1e-8, "atol": 1e-8}
+            # DIW's quadratic program is far from regular: in twelve steps it makes a last digit a fifth one.
+            near = {"rtol": 1e-3, "atol": 1e-3} if name == "diw" else {"rtol": 1e-8, "atol": 1e-8}
             run = found["runs"][name]
             torch.testing.assert_close(run["weights"], expected["weights"], msg=name, **near)
             for mine, theirs in zip(run["parameters"], expected["parameters"], strict=True):

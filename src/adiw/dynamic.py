@@ -213,7 +213,8 @@ class ADIW(nn.Module):
         if learns(self.divergence) and not self.memory:
             self.memory = start_memory(self.divergence, pair, generator)
         of_train = self.divergence.side == "train"
-        params = self.raw.read(index) if of_train else self.coefficients.read(val_index)
+        # A weight that is no number, in a state that was loaded, starts afresh as a sample does that was never seen.
+        params = self.raw.read(index).nan_to_num(1, 1, 1) if of_train else self.coefficients.read(val_index)
         done = run_round(self.divergence, pair, params, self.memory, self.steps, generator, all_known=of_train)
         self._last = done
         for key, value in done.memory.items():

@@ -45,7 +45,8 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     # In place and in few passes: these are the largest tensors of a step.
     if a.shape[1] > 1:
         exponent = squared_distances(a / width, b / width).mul_(-0.5)
-    elif isinstance(width, float) and 1e-9 < width < 1e9:  # its square and one over it are ordinary numbers
+    elif isinstance(width, float) and 1e-9 < width < 1e9 and a.dtype != torch.float16:
+        # Squares that are too large or too small for their type are of what is far beyond or within such a width.
         exponent = (a - b.T).square_().mul_(-0.5 / width**2)
     else:
         exponent = (a - b.T).div_(width).square_().mul_(-0.5)

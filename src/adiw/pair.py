@@ -180,10 +180,10 @@ def _match_scalars(z_train: Tensor, z_val: Tensor) -> Pair:
     """Everybody in one group. What is not finite goes as far away as it can, to one side or the other."""
     if seen_finite(z_train) and seen_finite(z_val):
         return Pair(z_train.clone(), z_val.clone(), None, None)  # copies, as below: the others are the method's own
-    away = torch.finfo(z_train.dtype).max  # who is there already is left out too
-    z_train, z_val = z_train.nan_to_num(away, away, away), z_val.nan_to_num(-away, -away, -away)
-    train, val = z_train != away, z_val != -away
+    train, val = is_finite(z_train), is_finite(z_val)
     train, val = train & val.any(), val & train.any()
+    away = torch.finfo(z_train.dtype).max
+    z_train, z_val = z_train.nan_to_num(away, away, away), z_val.nan_to_num(-away, -away, -away)
     return Pair(z_train, z_val, train[:, 0], val[:, 0])
 
 

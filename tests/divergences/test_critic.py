@@ -135,7 +135,9 @@ def test_gradient_of_the_loss_is_that_of_double_backward(penalty: float) -> None
     theta = theta_for(pair)
     module = as_module(theta, DIM, GROUPS)
     reference_loss(module, pair, weights, penalty, between).backward()
-    assert_close(loss_of(pair, weights, penalty).gradient(theta, between), flat_gradient(module))
+    loss = loss_of(pair, weights, penalty)
+    assert_close(loss.gradient(theta, between), flat_gradient(module))
+    assert loss.share.dtype == torch.float64
 
 
 def test_unit_divides_every_z() -> None:

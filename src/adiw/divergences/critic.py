@@ -46,18 +46,18 @@ def evaluate(theta: Tensor, z: Tensor, group: Tensor, num_groups: int) -> Tensor
 
 @dataclass(frozen=True)
 class Loss:
-    """E_w[Phi] - E_val[Phi] + penalty E[(||grad Phi|| - 1)^2], the mean over the groups   (Eq. ADIW_wa_reg).
+    """E_w[Phi] - E_val[Phi], the mean over the groups, + penalty E[(||grad Phi|| - 1)^2]   (Eq. ADIW_wa_reg).
 
-    The last mean is over points between the samples, one for each training sample that takes part.
+    The last mean is over points between the samples, one for each training sample that takes part, of all groups.
     """
 
-    z: Tensor  # (n + m, dim) of both batches
+    z: Tensor  # (n + m, dim) of both batches, in units
     outputs: Tensor  # (n + m + n, num_groups) the factor of Phi at z, then one for the output that a point asks for
     share: Tensor  # (n, 1) the factor of each point's penalty
 
     @classmethod
     def build(cls, pair: Pair, unit: float | Tensor, weights: Tensor, penalty: Tensor) -> Loss:
-        z, used = torch.cat([pair.z_train, pair.z_val]) / unit, pair.used_train
+        z, used = torch.cat([pair.z_train, pair.z_val]) / unit, pair.used_train.to(weights.dtype)
         on_train = weights * used / spread(pair.num_train, pair.of_train)
         factors = torch.cat([on_train / pair.num_groups, -pair.share_val / pair.num_groups, torch.ones_like(weights)])
         group = torch.cat([pair.group_train, pair.group_val, pair.group_train])
@@ -65,7 +65,7 @@ class Loss:
         return cls(z, own * factors[:, None], (penalty * used / used.sum().clamp_min(1))[:, None])
 
     def gradient(self, theta: Tensor, points: Tensor) -> Tensor:
-        """By theta, with these ``points`` (n, dim) between the samples.
+        """By theta, with these ``points`` (n, dim) between the samples, in units too.
 
         A ReLU network is linear between its kinks, so its slope is a product of the weights of the units that are on.
         What flows down from the outputs meets what came up at z. At the points it becomes the slope itself, and what
@@ -106,8 +106,8 @@ def interpolate(pair: Pair, weights: Tensor, times: int, generator: Generator) -
 def _draw(mass: Tensor, pair: Pair, side: Literal["train", "val"], at: Tensor) -> Tensor:
     """Positions (times, n) of samples of one side, drawn in proportion to ``mass`` from each training sample's group.
 
-    ``at`` (n, times) are random numbers: each is looked up in the running sum of the masses. In double precision,
-    where no rounding lets a number fall between two samples that are not of the group.
+    ``at`` (n, times) are random numbers: each is looked up in the running sum of the masses, in double precision, so
+    that rounding lets next to none fall on a sample without mass. Who is left out gets anybody.
     """
     used = pair.used_train if side == "train" else pair.used_val
     open_to = used[None] if pair.num_groups == 1 else pair.same("train", side)  # (1 or n, samples of the side)
@@ -130,8 +130,8 @@ def learn(
     loss = Loss.build(pair, unit, weights, penalty)
     theta, mean, square = (memory[name] for name in ("theta", "mean", "square"))
     steps = memory["updates"] + torch.arange(1, updates + 1, device=theta.device)
-    rates = (learning_rate / (1 - 0.9 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
-    unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)
+    rates = (learning_rate / (1 - 0.9 ** steps.double())).to(theta.dtype)
+    unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
     for step, points in enumerate(interpolate(pair, weights, updates, generator) / unit):
         gradient = loss.gradient(theta, points)
         gradient = torch.where(
