@@ -134,9 +134,8 @@ def learn(
     unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
     for step, points in enumerate(interpolate(pair, weights, updates, generator) / unit):
         gradient = loss.gradient(theta, points)
-        gradient = torch.where(
-            is_finite(gradient.dot(gradient)), gradient, 0
-        )  # a wild sample must not end the critic
+        sound = is_finite(gradient.dot(gradient))  # a wild sample must not end the critic
+        gradient = torch.where(sound, gradient, 0)
         mean = mean.lerp(gradient, 0.1)
         square = square.lerp(gradient.square(), 0.001)
         theta = theta.addcdiv(rates[step] * mean, (unbiased[step] * square).sqrt() + 1e-8, value=-1)
