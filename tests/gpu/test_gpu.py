@@ -14,6 +14,7 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
+from adiw.models import build
 from adiw.store import Store, mean_of_duplicates
 
 pytestmark = [
@@ -218,6 +219,15 @@ def test_a_run_resumed_on_the_gpu_is_the_same_run(name: str) -> None:
     file.seek(0)
     second.reweight.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(second.train(range(5, 10)), expected)
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_a_resnet_gives_the_outputs_of_the_cpu(layout: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    model = build("resnet18", (3, 33, 40), 10).double()
+    x = torch.rand(4, 3, 33, 40, dtype=torch.double).contiguous(memory_format=layout)
+    expected = model(x)
+    torch.testing.assert_close(model.cuda()(x.cuda()).cpu(), expected)
 
 
 def test_a_state_moves_between_devices() -> None:

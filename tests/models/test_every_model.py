@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from adiw.models import MODELS, LeNet5, build
+from adiw.models.resnet18 import over_squares
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,25 @@ def test_resnet_parameters_bear_torchvision_names() -> None:
         assert name in names
     assert names["layer2.0.downsample.0.weight"].shape == (128, 64, 1, 1)
     assert "layer1.0.downsample.0.weight" not in names
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3])
+@pytest.mark.parametrize("size", [(8, 8), (9, 12), (12, 7), (1, 1)])
+def test_the_stem_over_squares_is_the_convolution(channels: int, size: tuple[int, int]) -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(2, channels, *size, dtype=torch.double, generator=random, requires_grad=True)
+    weight = torch.randn(5, channels, 7, 7, dtype=torch.double, generator=random, requires_grad=True)
+    expected, found = conv2d(x, weight, stride=2, padding=3), over_squares(x, weight)
+    torch.testing.assert_close(found, expected)
+    back = torch.randn(expected.shape, dtype=torch.double, generator=random)
+    slopes = [torch.autograd.grad(y, (x, weight), back) for y in (found, expected)]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+def test_the_stem_over_squares_keeps_the_layout(layout: torch.memory_format) -> None:
+    x = torch.rand(2, 3, 8, 8).contiguous(memory_format=layout)
+    assert over_squares(x, torch.rand(5, 3, 7, 7)).is_contiguous(memory_format=layout)
 
 
 @pytest.mark.parametrize(

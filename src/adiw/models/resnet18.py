@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
 from adiw.models.input_shape import check_num_classes, image_shape
 
-__all__ = ["BasicBlock", "ResNet18", "resnet18", "resnet18_cifar"]
+__all__ = ["BasicBlock", "ResNet18", "Stem", "over_squares", "resnet18", "resnet18_cifar"]
 
 
 class BasicBlock(nn.Module):
@@ -15,7 +17,6 @@ class BasicBlock(nn.Module):
     ``(B, inputs, H, W)`` to ``(B, outputs, H / stride, W / stride)``; the shortcut is the identity, or a
     1 x 1 convolution where the shape changes.
 
-    >>> import torch
     >>> BasicBlock(8, 16, stride=2)(torch.zeros(2, 8, 6, 6)).shape
     torch.Size([2, 16, 3, 3])
     """
@@ -39,6 +40,38 @@ class BasicBlock(nn.Module):
         return out
 
 
+class Stem(nn.Conv2d):
+    """C(7x7, outputs, stride 2, padding 3) without bias; on a GPU by ``over_squares``.
+
+    >>> Stem(3, 64)(torch.zeros(2, 3, 224, 224)).shape
+    torch.Size([2, 64, 112, 112])
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs, kernel_size=7, stride=2, padding=3, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(B, inputs, H, W)`` to ``(B, outputs, H / 2, W / 2)``, halves rounded up."""
+        return over_squares(x, self.weight) if x.is_cuda else super().forward(x)
+
+
+def over_squares(x: Tensor, weight: Tensor) -> Tensor:
+    """The 7 x 7 convolution of stride 2 and padding 3, as a 4 x 4 one over squares of 2 x 2 pixels.
+
+    GPUs multiply channels by eights: a colour image's three would be filled up with five of zeros, at each of 49
+    pixels. Here the four pixels of a square are its channels, twelve and four of zeros, at each of 16 squares.
+
+    >>> x, weight = torch.rand(2, 3, 9, 8), torch.rand(5, 3, 7, 7)
+    >>> torch.allclose(over_squares(x, weight), conv2d(x, weight, stride=2, padding=3), atol=1e-4)
+    True
+    """
+    (height, width), more = x.shape[2:], x.shape[1] % 2
+    layout = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+    squares = pixel_unshuffle(pad(x, (4, 2 + width % 2, 4, 2 + height % 2, 0, more)), 2)
+    taps = pixel_unshuffle(pad(weight, (1, 0, 1, 0, 0, more)), 2)
+    return conv2d(squares.contiguous(memory_format=layout), taps)
+
+
 class ResNet18(nn.Module):
     """Stem - four stages of two blocks (64, 128, 256, 512 channels) - global average - FC(num_classes).
 
@@ -57,8 +90,7 @@ class ResNet18(nn.Module):
         name = "resnet18-cifar" if small_images else "resnet18"
         check_num_classes(name, num_classes)
         channels, _, _ = image_shape(name, input_shape)
-        size, stride = (3, 1) if small_images else (7, 2)
-        self.conv1 = nn.Conv2d(channels, 64, kernel_size=size, stride=stride, padding=size // 2, bias=False)
+        self.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False) if small_images else Stem(channels, 64)
         self.bn1 = nn.BatchNorm2d(64)
         self.relu = nn.ReLU()
         self.maxpool = nn.Identity() if small_images else nn.MaxPool2d(3, stride=2, padding=1)
