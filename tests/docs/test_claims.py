@@ -118,8 +118,11 @@ def test_the_goals_of_a_step_and_what_was_reached() -> None:
             measured |= {(file.stem.endswith("probes"), row["variant"]): row.get("ratio") for row in rows}
         compiled = measured[False, "compiled" + (f", {probe}" if probe else "")]
         captured = measured[bool(probe), probe or "captured"]
-        paper, _, *shown = (cell.strip() for cell in rest.split("|"))
+        paper, goal, *shown = (cell.strip() for cell in rest.split("|"))
         assert shown == [f"{compiled:.3f}", f"{captured:.3f}"], what
+        assert compiled <= float(goal), what
+        if method.startswith("adiw") and work != "fashion-mnist":
+            assert captured <= float(goal) + (0.02 if probe or work == "imagenet" else 0.002), what
         recipe = load(recipes[work])
         at = [column.label for column in recipe.columns].index("0.4 symmetric")
         label = next(row.label for row in recipe.rows if row.settings["method"] == method)

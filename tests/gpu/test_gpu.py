@@ -227,7 +227,13 @@ def test_a_resnet_gives_the_outputs_of_the_cpu(layout: torch.memory_format) -> N
     model = build("resnet18", (3, 33, 40), 10).double()
     x = torch.rand(4, 3, 33, 40, dtype=torch.double).contiguous(memory_format=layout)
     expected = model(x)
-    torch.testing.assert_close(model.cuda()(x.cuda()).cpu(), expected)
+    (slope,) = torch.autograd.grad(expected.square().sum(), model.conv1.weight)
+    found = model.cuda()(x.cuda())
+    torch.testing.assert_close(found.cpu(), expected)
+    (slope_found,) = torch.autograd.grad(found.square().sum(), model.conv1.weight)
+    torch.testing.assert_close(slope_found.cpu(), slope)
+    narrow = model.conv1.float()(x.cuda().float())  # cuDNN lays doubles out in its own way
+    assert narrow.is_contiguous(memory_format=layout)
 
 
 def test_a_state_moves_between_devices() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from adiw.models import MODELS, LeNet5, build
-from adiw.models.resnet18 import over_squares
+from adiw.models.resnet18 import Stem, over_squares
+
+RESNET = sys.modules["adiw.models.resnet18"]  # the package has a function of this name
 
 
 @dataclass(frozen=True)
@@ -133,9 +137,64 @@ def test_the_stem_over_squares_is_the_convolution(channels: int, size: tuple[int
 
 
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
-def test_the_stem_over_squares_keeps_the_layout(layout: torch.memory_format) -> None:
-    x = torch.rand(2, 3, 8, 8).contiguous(memory_format=layout)
-    assert over_squares(x, torch.rand(5, 3, 7, 7)).is_contiguous(memory_format=layout)
+@pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 1, 8, 8), (2, 3, 1, 1), (2, 2, 1, 8)])
+def test_the_stem_over_squares_keeps_the_layout(shape: tuple[int, ...], layout: torch.memory_format) -> None:
+    x, weight = torch.rand(shape).contiguous(memory_format=layout), torch.rand(5, shape[1], 7, 7)
+    expected = conv2d(x, weight, stride=2, padding=3)
+    assert over_squares(x, weight).stride() == expected.stride()
+    part = torch.cat([x, x], dim=3)[..., ::2]  # with gaps
+    assert over_squares(part, weight).stride() == conv2d(part, weight, stride=2, padding=3).stride()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_squares_have_channels_by_eights(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(RESNET, "conv2d", lambda x, weight: seen.extend([x.shape[1], weight.shape[1]]))
+    over_squares(torch.rand(2, channels, 8, 8), torch.rand(5, channels, 7, 7))
+    assert seen == [8 * ((channels + 1) // 2)] * 2
+
+
+class OnGpu(Tensor):
+    """A tensor that says that it is on a GPU."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize(
+    ("channels", "change", "by_squares"),
+    [
+        (3, {}, True),
+        (1, {}, True),
+        (5, {}, False),
+        (3, {"stride": (1, 1)}, False),
+        (3, {"padding": (0, 0)}, False),
+        (3, {"bias": nn.Parameter(torch.rand(6))}, False),
+    ],
+)
+@pytest.mark.parametrize("device", ["gpu", "cpu"])
+def test_the_stem_is_a_convolution_and_on_a_gpu_over_squares(
+    channels: int, change: dict[str, Any], by_squares: bool, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Tensor] = []
+    monkeypatch.setattr(RESNET, "over_squares", lambda *given: calls.append(over_squares(*given)) or calls[-1])
+    stem = Stem(channels, 6)
+    for name, value in change.items():
+        setattr(stem, name, value)
+    x = torch.rand(2, channels, 9, 8)
+    x = x.as_subclass(OnGpu) if device == "gpu" else x
+    expected = conv2d(x, stem.weight, stem.bias, stem.stride, stem.padding)
+    torch.testing.assert_close(stem(x), expected)
+    torch.testing.assert_close(stem(x[0]), expected[0])
+    assert len(calls) == (by_squares and device == "gpu")
+
+
+def test_a_resnet_can_be_traced_and_its_stem_fused() -> None:
+    model = build("resnet18", (3, 33, 40), 10).eval()
+    x = torch.rand(2, 3, 33, 40)
+    torch.testing.assert_close(torch.fx.symbolic_trace(model)(x), model(x))
+    fused = nn.utils.fuse_conv_bn_eval(model.conv1, model.bn1)  # type: ignore[arg-type, type-var]
+    expected = model.bn1(model.conv1(x))  # type: ignore[operator]
+    torch.testing.assert_close(fused(x.as_subclass(OnGpu)).as_subclass(Tensor), expected)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
 from adiw.models.input_shape import check_num_classes, image_shape
 
-__all__ = ["BasicBlock", "ResNet18", "Stem", "over_squares", "resnet18", "resnet18_cifar"]
+__all__ = ["BasicBlock", "ResNet18", "Stem", "convolve", "over_squares", "resnet18", "resnet18_cifar"]
 
 
 class BasicBlock(nn.Module):
@@ -41,7 +41,7 @@ class BasicBlock(nn.Module):
 
 
 class Stem(nn.Conv2d):
-    """C(7x7, outputs, stride 2, padding 3) without bias; on a GPU by ``over_squares``.
+    """C(7x7, outputs, stride 2, padding 3) without bias: an ``nn.Conv2d`` that a GPU computes faster.
 
     >>> Stem(3, 64)(torch.zeros(2, 3, 224, 224)).shape
     torch.Size([2, 64, 112, 112])
@@ -52,24 +52,35 @@ class Stem(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """``(B, inputs, H, W)`` to ``(B, outputs, H / 2, W / 2)``, halves rounded up."""
-        return over_squares(x, self.weight) if x.is_cuda else super().forward(x)
+        return convolve(x, self.weight, self.bias, self.stride, self.padding)  # type: ignore[arg-type]
+
+
+@torch.fx.wrap  # a traced network chooses when it runs
+def convolve(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], padding: tuple[int, int]
+) -> Tensor:
+    """``conv2d``; on a GPU the stem of an image with few channels goes over its squares."""
+    as_made = bias is None and stride == (2, 2) and padding == (3, 3)
+    if as_made and x.is_cuda and x.dim() == 4 and x.shape[1] <= 4:
+        return over_squares(x, weight)
+    return conv2d(x, weight, bias, stride, padding)
 
 
 def over_squares(x: Tensor, weight: Tensor) -> Tensor:
     """The 7 x 7 convolution of stride 2 and padding 3, as a 4 x 4 one over squares of 2 x 2 pixels.
 
     GPUs multiply channels by eights: a colour image's three would be filled up with five of zeros, at each of 49
-    pixels. Here the four pixels of a square are its channels, twelve and four of zeros, at each of 16 squares.
+    pixels. Here the channels are those of a square's four pixels, twelve and four of zeros, at each of 16 squares.
 
     >>> x, weight = torch.rand(2, 3, 9, 8), torch.rand(5, 3, 7, 7)
     >>> torch.allclose(over_squares(x, weight), conv2d(x, weight, stride=2, padding=3), atol=1e-4)
     True
     """
-    (height, width), more = x.shape[2:], x.shape[1] % 2
-    layout = torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+    height, width, more = x.shape[2], x.shape[3], x.shape[1] % 2
+    last = x.stride(1) == 1 and not x.is_contiguous()
     squares = pixel_unshuffle(pad(x, (4, 2 + width % 2, 4, 2 + height % 2, 0, more)), 2)
-    taps = pixel_unshuffle(pad(weight, (1, 0, 1, 0, 0, more)), 2)
-    return conv2d(squares.contiguous(memory_format=layout), taps)
+    squares = squares.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    return conv2d(squares, pixel_unshuffle(pad(weight, (1, 0, 1, 0, 0, more)), 2))
 
 
 class ResNet18(nn.Module):
@@ -113,8 +124,8 @@ class ResNet18(nn.Module):
 def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
     """ResNet-18 as for ImageNet: 7 x 7 stem of stride 2, then max pooling.
 
-    >>> resnet18((3, 224, 224), num_classes=10).conv1.stride
-    (2, 2)
+    >>> resnet18((3, 224, 224), num_classes=10).conv1
+    Stem(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)
     """
     return ResNet18(input_shape, num_classes, small_images=False)
 
@@ -122,7 +133,7 @@ def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
 def resnet18_cifar(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
     """ResNet-18 as for CIFAR: 3 x 3 stem of stride 1, no max pooling.
 
-    >>> resnet18_cifar((3, 32, 32), num_classes=10).conv1.stride
-    (1, 1)
+    >>> resnet18_cifar((3, 32, 32), num_classes=10).conv1
+    Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
     """
     return ResNet18(input_shape, num_classes, small_images=True)
