@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
 from adiw.models.input_shape import check_num_classes, image_shape
 
-__all__ = ["BasicBlock", "ResNet18", "Stem", "convolve", "over_squares", "resnet18", "resnet18_cifar"]
+__all__ = ["BasicBlock", "ResNet18", "Stem", "resnet18", "resnet18_cifar"]
 
 
 class BasicBlock(nn.Module):
