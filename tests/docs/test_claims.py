@@ -199,3 +199,10 @@ def first_column(table: str) -> list[str]:
 def test_every_field_of_a_summary_is_explained() -> None:
     for field in adiw.Summary.__dataclass_fields__:
         assert field == "steps" or re.search(rf"^\| .*`{field}`", page("reading-results.md"), re.MULTILINE), field
+
+
+def test_every_test_for_a_gpu_lies_where_contributing_says() -> None:
+    files = (ROOT / "tests").rglob("test_*.py")
+    marked = {file for file in files if re.search(r"pytest\.mark\.gpu", file.read_text(encoding="utf-8"))}
+    assert marked == set((ROOT / "tests" / "gpu").glob("test_*.py"))
+    assert "python -m pytest tests/gpu`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
