@@ -6,6 +6,7 @@ import csv
 import inspect
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,33 @@ def test_what_is_said_of_cifar10_over_the_epochs() -> None:
     lost = [f"{max(line['curves']['accuracy']) - line['curves']['accuracy'][-1]:.1f}" for line in chosen]
     assert f"Width 0.1 loses {lost[0]} points from its best epoch to its last, 0.03 loses {lost[1]}" in said
     assert f"0.01 loses {lost[2]} and 0.003 loses {lost[3]}." in said
+
+
+def test_what_is_said_of_trusted_samples_in_every_fourth_step() -> None:
+    folder, text = ROOT / "results" / "fmnist-probe", page("results.md")
+    first, more = (cost_of_every_fourth(folder / f"{name}.jsonl") for name in ("earlier", "results"))
+    both = {row: first[row] + more[row] for row in first}
+    rows = [f"ADIW-{short}" for short in ("KL", "KM", "LS", "WA")]
+    for start, costs, errors in (("three of", first, False), ("five more", more, False), ("all eight", both, True)):
+        (cells,) = re.findall(rf"^\| {start}[^|]*\| (.*) \|$", text, re.MULTILINE)
+        assert cells.split(" | ") == [average(costs[row], errors) for row in rows]
+    assert [len(both[row]) for row in rows] == [8] * 4
+    assert all(statistics.mean(cost) > -0.2 for cost in both.values())
+
+
+def cost_of_every_fourth(file: Path) -> dict[str, list[float]]:
+    """For each row the accuracy with every fourth step less that with every step, trial by trial."""
+    found = {(line["row"], line["column"], line["trial"]): line["accuracy"] for line in read_lines(file)}
+    costs: dict[str, list[float]] = {}
+    for (row, column, trial), accuracy in found.items():
+        if column == "all, every 4th step":
+            costs.setdefault(row, []).append(accuracy - found[row, "all, every step", trial])
+    return costs
+
+
+def average(values: list[float], with_error: bool) -> str:
+    error = f" ({statistics.stdev(values) / len(values) ** 0.5:.2f})" if with_error else ""
+    return f"{statistics.mean(values):.2f}{error}"
 
 
 @pytest.mark.parametrize("name", ["KL", "MMD", "Squared", "Wasserstein"])
