@@ -171,6 +171,7 @@ def test_what_is_said_of_trusted_samples_in_every_fourth_step() -> None:
         assert cells.split(" | ") == [average(costs[row], errors) for row in rows]
     assert [len(both[row]) for row in rows] == [8] * 4
     assert all(statistics.mean(cost) > -0.2 for cost in both.values())
+    assert f"without the fifth trial KL is at {average(both['ADIW-KL'][:-1], False)} and" in " ".join(text.split())
 
 
 def cost_of_every_fourth(file: Path) -> dict[str, list[float]]:
