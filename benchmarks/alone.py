@@ -13,8 +13,8 @@ from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.engine.capture import WARM_UP, Captured, generators_of
-from adiw.probe import Window
-from adiw.transforms import Observed
+from adiw.reweighting.transforms import Observed
+from adiw.reweighting.validation_stream import Window
 from timing import Timer, repeated
 
 DIVERGENCES: dict[str, Divergence] = {
@@ -70,7 +70,7 @@ class Alone:
 
     def __call__(self) -> Tensor:
         with torch.no_grad():
-            step = self.reweight.ledger.enter(self.index, self.losses)
+            step = self.reweight.weight_state.enter(self.index, self.losses)
             weights: Tensor = self.reweight.estimate(step.everyone, self.train, self.val, self.finite)
             return weights
 

@@ -91,8 +91,8 @@ class Case:
         self.job = Job(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
         self.feed = self.job.loop.feed
         self.watch = Stopwatch(self.device)
-        probe = getattr(self.job.reweight, "probe", None)
-        self.cycle: int = 1 if probe is None else probe.every  # steps after which their work repeats
+        val_stream = getattr(self.job.reweight, "val_stream", None)
+        self.cycle: int = 1 if val_stream is None else val_stream.every  # steps after which their work repeats
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:
@@ -147,7 +147,7 @@ class Case:
     @property
     def in_words(self) -> str:
         """The method and its settings: two cases that agree in this and in the engine are one."""
-        return str(self.job.reweight.ledger.settings)
+        return str(self.job.reweight.weight_state.settings)
 
     def _memory(self, start: bool = False) -> int | None:
         if self.device.type != "cuda":

@@ -22,9 +22,9 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.baselines import Uniform
+from adiw.distributed.process_group import ProcessGroup
 from adiw.models import resnet18
-from adiw.probe import Probe
-from adiw.team import Team
+from adiw.reweighting.validation_stream import ValidationStream
 from record import RESULTS
 
 BATCH = 256
@@ -98,12 +98,12 @@ def traffic(variant: str, train: int, batch: int = BATCH) -> Traffic:
     reweight(outputs, y, index)  # the first step makes what is made once
     large = [buffer for buffer in reweight.buffers() if buffer.numel() >= train]
     seen = Traffic(large)
-    with patch("adiw.pair.host_may_look", return_value=False), seen:
+    with patch("adiw.matching.batches.host_may_look", return_value=False), seen:
         reweight(outputs, y, index)
     return seen
 
 
-class Rehearsal(Team):
+class Rehearsal(ProcessGroup):
     """The first of two processes, without the other: what would be gathered is counted, and stands in for both."""
 
     size, rank, bytes = 2, 0, 0
@@ -118,12 +118,12 @@ class Rehearsal(Team):
 def gathered(batch: int, val: int) -> int:
     """Bytes that each process has gathered in a step, for a global batch and validation samples of these numbers."""
     model, reweight = build("adiw-kl", 1000, val, val_batch=val)
-    reweight.ledger.team = reweight.probe.team = team = Rehearsal()
+    reweight.weight_state.processes = reweight.val_stream.processes = processes = Rehearsal()
     x, y = torch.randn(batch // 2, 2), torch.zeros(batch // 2, dtype=torch.long)
     for _ in range(2):  # the first also agrees on sizes
-        team.bytes = 0
+        processes.bytes = 0
         reweight(model(x), y, torch.arange(batch // 2))
-    return team.bytes
+    return processes.bytes
 
 
 def bytes_gathered() -> dict[str, int]:
@@ -143,7 +143,7 @@ def facts() -> dict[str, Any]:
         "bytes_moved_per_step": {name: traffic(name, 100_000).bytes for name in names},
         "bytes_gathered": bytes_gathered(),
         "bytes_of_gradient": {"resnet18": parameters},
-        "cache_bytes": _default(Probe, "cache_bytes"),
+        "cache_bytes": _default(ValidationStream, "cache_bytes"),
     }
 
 

@@ -111,7 +111,7 @@ def train(
     return {
         "weights": reweight.weights.clone(),
         "parameters": [parameter.detach().clone() for parameter in plain.parameters()],
-        "nonfinite": reweight.ledger.nonfinite.clone(),
+        "nonfinite": reweight.weight_state.nonfinite.clone(),
         "state": {
             "model": plain.state_dict(),
             "optimizer": optimizer.state_dict(),
@@ -134,9 +134,9 @@ def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
     return port
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 
-from adiw.team import Team
+from adiw.distributed.process_group import ProcessGroup
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ class Meeting:
             self.baton.acquire()
 
 
-class Teammate(Team):
+class Teammate(ProcessGroup):
     """A member whose operations go through a meeting; all else is the real team."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:

@@ -114,7 +114,7 @@ def test_a_users_strict_mypy_sees_the_types(environment: tuple[Path, Path], tmp_
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n")
     command = [sys.executable, "-m", "mypy", "--python-executable", str(interpreter), "user.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    expected = ["[arg-type]", "[call-arg]", "-> tuple[", "-> adiw.health.Summary"]
+    expected = ["[arg-type]", "[call-arg]", "-> tuple[", "-> adiw.reweighting.summary.Summary"]
     lines = [line for line in done.stdout.splitlines() if line.startswith("user.py")]
     assert len(lines) == len(expected), done.stdout
     for line, part in zip(lines, expected, strict=True):

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = (
     "adiw",
     "adiw.divergences",
-    "adiw.projections",
+    "adiw.matching.projections",
     "adiw.classic",
     "adiw.baselines",
     "adiw.integrations.lightning",

@@ -8,15 +8,16 @@ from adiw.versions import require
 
 require("torch", "2.6")
 
-from adiw import divergences, projections
+from adiw import divergences
+from adiw.distributed.together import together
 from adiw.divergences import DIVERGENCES
-from adiw.dynamic import ADIW
-from adiw.estimation import State, estimate_weights
-from adiw.health import Stationarity, Summary
-from adiw.indexed import Indexed
-from adiw.limits import Limits
-from adiw.lockstep import together
-from adiw.transforms import Features, class_prior_ratio
+from adiw.matching import projections
+from adiw.matching.limits import Limits
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.estimation import State, estimate_weights
+from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.summary import Stationarity, Summary
+from adiw.reweighting.transforms import Features, class_prior_ratio
 
 __version__ = "0.1.0"
 __all__ = [

@@ -48,7 +48,7 @@ class RunsTheModelItself(L2R):
     """Batch norm's running averages take part in the validation pass."""
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        self.virtual.observer.model(inputs)
+        self.virtual.evaluator.model(inputs)
         return super().forward(outputs, targets, index, inputs)
 
 
@@ -61,14 +61,14 @@ class DifferentiatesTheWeights(Uniform):
     """mean(loss^2 / loss.detach()): the right value with twice the gradient."""
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        losses = self.observer.losses(outputs, targets)
-        self.ledger.enter(index, losses)
+        losses = self.evaluator.losses(outputs, targets)
+        self.weight_state.enter(index, losses)
         return (losses.square() / losses.detach()).mean()
 
 
 class TrustsEveryLoss(Uniform):
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        return self.observer.losses(outputs, targets).mean()
+        return self.evaluator.losses(outputs, targets).mean()
 
 
 BROKEN: list[tuple[Factory, Callable[[Factory], None]]] = [

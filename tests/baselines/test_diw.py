@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 from adiw.baselines import DIW
 from adiw.baselines.diw import RIDGE, kernel_mean_matching, quantile_gamma
-from adiw.pair import match
+from adiw.matching.batches import match
 from tests.baselines.suite import BATCH, VAL_SET, N, X, Y, make, make_model, one_step, same
 
 INDEX = torch.arange(BATCH)

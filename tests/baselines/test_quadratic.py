@@ -14,8 +14,8 @@ from adiw.baselines import DIW
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.baselines.quadratic import SOLVERS, resolve_solver
 from adiw.divergences import MMDProblem
-from adiw.groups import only
-from adiw.pair import match
+from adiw.matching.batches import match
+from adiw.matching.groups import masked
 
 LOSSES = ("start", "middle", "memorised", "shifted")
 WIDTHS = (0.01, 0.1, "quantile")
@@ -47,7 +47,7 @@ def make_problem(kind: str, width: object, n: int = 128, m: int = 64) -> MMDProb
 
 
 def check_constraints(problem: MMDProblem, weights: Tensor) -> None:
-    weights = weights[only(problem.group, torch.ones_like(weights)) > 0]
+    weights = weights[masked(problem.group, torch.ones_like(weights)) > 0]
     slack = (len(weights) ** 0.5 - 1) / len(weights) ** 0.5
     assert bool((weights >= 0).all())
     assert bool((weights <= 50).all())

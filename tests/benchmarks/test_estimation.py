@@ -26,7 +26,7 @@ def test_a_call_is_one_estimate(method: str) -> None:
     weights, _ = adiw.estimate_weights(alone.train.z, alone.val.z, DIVERGENCES[method])
     if DIVERGENCES[method].side == "train":
         weights, _ = adiw.estimate_weights(
-            alone.train.z, alone.val.z, DIVERGENCES[method], state=adiw.estimation.State(torch.ones(16))
+            alone.train.z, alone.val.z, DIVERGENCES[method], state=adiw.reweighting.estimation.State(torch.ones(16))
         )
     torch.testing.assert_close(alone(), weights)
     torch.testing.assert_close(alone.reweight.weights[alone.index], weights)

@@ -74,9 +74,9 @@ def test_what_is_gathered_is_what_two_processes_would_have() -> None:
 def test_what_the_page_says_in_words_is_so() -> None:
     _, reweight = scale.build("adiw-kl, limits", 100, 50)
     kinds = {name: (buffer.dtype, buffer.numel()) for name, buffer in reweight.named_buffers()}
-    assert kinds["ledger.used.slots"] == kinds["estimates.slots"] == (torch.float32, 101)
-    assert kinds["ledger.nonfinite"][0] == kinds["probe.nonfinite"][0] == torch.int32
-    assert kinds["probe.order"] == (torch.int64, 50)
+    assert kinds["weight_state.used.slots"] == kinds["estimates.slots"] == (torch.float32, 101)
+    assert kinds["weight_state.nonfinite"][0] == kinds["val_stream.nonfinite"][0] == torch.int32
+    assert kinds["val_stream.order"] == (torch.int64, 50)
     assert kinds["coefficients.slots"] == (torch.float32, 51)
     model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
     val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))

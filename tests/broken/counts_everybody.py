@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import torch
 
 from adiw.divergences import MMD, MMDProblem
-from adiw.groups import spread
-from adiw.kernels import gaussian
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import per_sample
+from adiw.matching.kernels import gaussian
 
 
 @dataclass(frozen=True)
 class CountsEverybody(MMD):
-    def problem(self, pair: Pair) -> MMDProblem:
+    def problem(self, batches: MatchedBatches) -> MMDProblem:
         assert self.width != "auto"
-        cross = torch.where(pair.same("train", "val"), gaussian(pair.z_train, pair.z_val, self.width), 0)
-        k = cross.sum(1) * spread(pair.num_train, pair.group_train) / len(pair.z_val)
-        return replace(super().problem(pair), k=k)
+        cross = torch.where(batches.same("train", "val"), gaussian(batches.z_train, batches.z_val, self.width), 0)
+        k = cross.sum(1) * per_sample(batches.num_train, batches.group_train) / len(batches.z_val)
+        return replace(super().problem(batches), k=k)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from adiw.divergences import KL, KLProblem
-from adiw.kernels import gaussian
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.kernels import gaussian
 
 
 @dataclass(frozen=True)
 class LeakingClasses(KL):
-    def problem(self, pair: Pair) -> KLProblem:
+    def problem(self, batches: MatchedBatches) -> KLProblem:
         assert self.width != "auto"
-        right = super().problem(pair)
-        return replace(right, psi_train=gaussian(pair.z_train, pair.z_val, self.width))
+        right = super().problem(batches)
+        return replace(right, psi_train=gaussian(batches.z_train, batches.z_val, self.width))

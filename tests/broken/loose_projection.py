@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from adiw.divergences import MMD, MMDProblem
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
 
 
 @dataclass(frozen=True)
 class LooseProjection(MMD):
-    def problem(self, pair: Pair) -> MMDProblem:
-        right = super().problem(pair)
+    def problem(self, batches: MatchedBatches) -> MMDProblem:
+        right = super().problem(batches)
         return replace(right, slack=2 * right.slack)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from adiw.divergences import MMD, MMDProblem
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
 
 
 class WrongScaleProblem(MMDProblem):
@@ -17,5 +17,5 @@ class WrongScaleProblem(MMDProblem):
 
 @dataclass(frozen=True)
 class WrongScale(MMD):
-    def problem(self, pair: Pair) -> WrongScaleProblem:
-        return WrongScaleProblem(**vars(super().problem(pair)))
+    def problem(self, batches: MatchedBatches) -> WrongScaleProblem:
+        return WrongScaleProblem(**vars(super().problem(batches)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from adiw.divergences import Squared, SquaredProblem
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
 
 
 class WrongSignProblem(SquaredProblem):
@@ -17,5 +17,5 @@ class WrongSignProblem(SquaredProblem):
 
 @dataclass(frozen=True)
 class WrongSign(Squared):
-    def problem(self, pair: Pair) -> WrongSignProblem:
-        return WrongSignProblem(**vars(super().problem(pair)))
+    def problem(self, batches: MatchedBatches) -> WrongSignProblem:
+        return WrongSignProblem(**vars(super().problem(batches)))

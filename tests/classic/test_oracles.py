@@ -8,8 +8,8 @@ from adiw.classic import KLIEP, KMM, LSIF, ULSIF
 from adiw.classic.bumps import bumps, mean_bumps, sum_products
 from adiw.classic.kmm import build_problem
 from adiw.divergences import KL, MMD, Squared
-from adiw.estimation import descend, estimate_weights
-from adiw.pair import match
+from adiw.matching.batches import match
+from adiw.reweighting.estimation import descend, estimate_weights
 from tests.oracles import reference
 from tests.oracles.problems import gaussian_shift, uniform_linear
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from adiw.pair import Pair, match
+from adiw.matching.batches import MatchedBatches, match
 
 NAN, INF = float("nan"), float("inf")
 
@@ -23,7 +23,7 @@ class Batch:
     group_val: Tensor  # (m,)
     num_groups: int
 
-    def pair(self, dtype: torch.dtype = torch.float64) -> Pair:
+    def batches(self, dtype: torch.dtype = torch.float64) -> MatchedBatches:
         z_train, z_val = self.z_train.to(dtype), self.z_val.to(dtype)
         return match(z_train, z_val, self.group_train, self.group_val, self.num_groups)
 
@@ -34,8 +34,8 @@ class Batch:
 
     def used(self) -> tuple[Tensor, Tensor]:
         """Which training and validation samples take part."""
-        pair = self.pair()
-        return pair.group_train >= 0, pair.group_val >= 0
+        batches = self.batches()
+        return batches.group_train >= 0, batches.group_val >= 0
 
     def only(self, group: int) -> Batch:
         """One group of it as a batch of its own."""
@@ -45,9 +45,9 @@ class Batch:
 
     def groups(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Positions of each group that takes part, on both sides."""
-        pair = self.pair()
-        for group in pair.group_train[pair.group_train >= 0].unique():
-            yield (pair.group_train == group).nonzero()[:, 0], (pair.group_val == group).nonzero()[:, 0]
+        batches = self.batches()
+        for group in batches.group_train[batches.group_train >= 0].unique():
+            yield (batches.group_train == group).nonzero()[:, 0], (batches.group_val == group).nonzero()[:, 0]
 
 
 def one_group(dim: int) -> Batch:

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from adiw.divergences import Problem, learns
-from adiw.estimation import descend, run_round
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
+from adiw.reweighting.estimation import descend, run_round
 from tests.divergences.batches import NAN, Batch, with_left_out
 from tests.divergences.cases import Case
 
@@ -25,7 +25,7 @@ class Setup:
 
     case: Case
     batch: Batch
-    pair: Pair
+    batches: MatchedBatches
     memory: Mapping[str, Tensor]
     problem: Problem
 
@@ -41,7 +41,7 @@ class Setup:
         """Positive parameters that need not be feasible, as a warm start from a store gives."""
         generator = torch.Generator().manual_seed(seed)
         size = len(self.own(self.batch.z_train, self.batch.z_val))
-        return 0.3 + torch.rand(size, generator=generator, dtype=self.pair.z_train.dtype)
+        return 0.3 + torch.rand(size, generator=generator, dtype=self.batches.z_train.dtype)
 
     def outside(self, seed: int = 0) -> Tensor:
         """Parameters of both signs, one positive in each group (all negative ones cannot be rescaled)."""
@@ -61,21 +61,21 @@ class Setup:
         return descend(self.problem, start, self.case.divergence.step_size, STEPS)
 
 
-def learned(case: Case, pair: Pair) -> dict[str, Tensor]:
+def learned(case: Case, batches: MatchedBatches) -> dict[str, Tensor]:
     """The memory after one batch; empty for a divergence that does not learn."""
     if not learns(case.divergence):
         return {}
     generator = torch.Generator().manual_seed(0)
-    memory = case.divergence.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, generator)
-    return case.divergence.learn(pair, torch.ones_like(pair.z_train[:, 0]), memory, generator)
+    memory = case.divergence.start(batches.z_train.shape[1], batches.num_groups, batches.z_train, generator)
+    return case.divergence.learn(batches, torch.ones_like(batches.z_train[:, 0]), memory, generator)
 
 
 def setup(
     case: Case, batch: Batch, memory: Mapping[str, Tensor] | None = None, dtype: torch.dtype = torch.float64
 ) -> Setup:
-    pair = batch.pair(dtype)
-    memory = learned(case, pair) if memory is None else memory
-    return Setup(case, batch, pair, memory, case.divergence.problem(replace(pair, memory=memory)))
+    batches = batch.batches(dtype)
+    memory = learned(case, batches) if memory is None else memory
+    return Setup(case, batch, batches, memory, case.divergence.problem(replace(batches, memory=memory)))
 
 
 def assert_feasible(at: Setup, params: Tensor, tolerance: float) -> None:
@@ -136,7 +136,7 @@ def check_weights_are_usable(case: Case, batch: Batch) -> None:
         weights = at.problem.weights(params)
         assert weights.shape == batch.group_train.shape
         assert weights.dtype == params.dtype == dtype
-        used = weights[at.pair.group_train >= 0]
+        used = weights[at.batches.group_train >= 0]
         assert bool(used.isfinite().all())
         assert bool((used >= 0).all())
 
@@ -222,7 +222,7 @@ def check_float32_is_close_to_float64(case: Case, batch: Batch) -> None:
     exact = setup(case, batch)
     memory = {key: value.float() if value.is_floating_point() else value for key, value in exact.memory.items()}
     rough = setup(case, batch, memory, torch.float32)
-    used = exact.pair.group_train >= 0
+    used = exact.batches.group_train >= 0
     start = exact.feasible()  # at uniform weights the Wasserstein distance has kinks, where rounding picks a side
     expected = exact.problem.weights(exact.estimate(start))
     found = rough.problem.weights(rough.estimate(start.float()))
@@ -231,21 +231,21 @@ def check_float32_is_close_to_float64(case: Case, batch: Batch) -> None:
 
 
 def check_inputs_are_not_changed(case: Case, batch: Batch) -> None:
-    at, fresh = setup(case, batch), batch.pair(torch.float64)
+    at, fresh = setup(case, batch), batch.batches(torch.float64)
     params = at.outside()
     before = params.clone(), fresh.z_train, fresh.z_val
     for function in (at.problem.objective, at.problem.gradient, at.problem.project, at.problem.weights):
         function(params)
-    for kept, now in zip(before, (params, at.pair.z_train, at.pair.z_val), strict=True):
+    for kept, now in zip(before, (params, at.batches.z_train, at.batches.z_val), strict=True):
         assert torch.equal(kept, now)
 
 
 def check_nobody_need_be_named_where_all_take_part(case: Case, batch: Batch) -> None:
     """On a CPU a pair says None for a single group that leaves nobody out."""
     at = setup(case, batch)
-    if batch.num_groups > 1 or not bool(at.pair.used_train.all() & at.pair.used_val.all()):
+    if batch.num_groups > 1 or not bool(at.batches.used_train.all() & at.batches.used_val.all()):
         return
-    none = replace(at.pair, of_train=None, of_val=None, memory=at.memory)
+    none = replace(at.batches, of_train=None, of_val=None, memory=at.memory)
     problem, params = case.divergence.problem(none), at.anywhere()
     for name in ("objective", "gradient", "project", "weights"):
         assert_close(getattr(problem, name)(params), getattr(at.problem, name)(params), **ROUNDING)
@@ -257,7 +257,9 @@ def check_nobody_need_be_named_where_all_take_part(case: Case, batch: Batch) -> 
 def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
     """On the meta device tensors have no values: a Python branch on one, or an ``item()``, raises."""
     at = setup(case, batch)
-    meta = Pair(*(getattr(at.pair, name).to("meta") for name in ("z_train", "z_val", "group_train", "group_val")))
+    meta = MatchedBatches(
+        *(getattr(at.batches, name).to("meta") for name in ("z_train", "z_val", "group_train", "group_val"))
+    )
     memory = {key: value.to("meta") for key, value in at.memory.items()}
     problem = case.divergence.problem(replace(meta, num_groups=batch.num_groups, memory=memory))
     end = descend(problem, problem.initial(), case.divergence.step_size, STEPS)
@@ -267,13 +269,13 @@ def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
 
 def check_extreme_batch(case: Case, batch: Batch) -> None:
     """Three steps in float32 from scratch: everything finite, no negative weight, and feasible."""
-    pair = batch.pair(torch.float32)
+    batches = batch.batches(torch.float32)
     size = len(batch.z_train if case.divergence.side == "train" else batch.z_val)
     generator = torch.Generator().manual_seed(0)
-    done = run_round(case.divergence, pair, torch.full((size,), NAN), {}, STEPS, generator)
-    at = Setup(case, batch, pair, done.memory, done.problem)
+    done = run_round(case.divergence, batches, torch.full((size,), NAN), {}, STEPS, generator)
+    at = Setup(case, batch, batches, done.memory, done.problem)
     own = at.own(*batch.used())
-    weights = done.problem.weights(done.end)[pair.group_train >= 0]
+    weights = done.problem.weights(done.end)[batches.group_train >= 0]
     assert bool(weights.isfinite().all()), weights.tolist()
     assert bool((weights >= 0).all()), weights.tolist()
     assert bool(done.end[own].isfinite().all()), done.end.tolist()

@@ -17,7 +17,7 @@ from scipy import stats
 
 from adiw import estimate_weights
 from adiw.divergences import protocol
-from adiw.pair import Pair, match
+from adiw.matching.batches import MatchedBatches, match
 from tests.divergences import cases
 from tests.divergences.batches import EXTREMES, LAYOUTS, Batch, extreme
 from tests.divergences.cases import Case
@@ -96,7 +96,7 @@ def test_bad_settings_of_the_example_are_refused(energy: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", re.findall(r"`pair\.(\w+)", PAGE))
 def test_what_the_page_says_of_pairs_exists(name: str) -> None:
-    assert name in set(dir(Pair)) | set(Pair.__dataclass_fields__)
+    assert name in set(dir(MatchedBatches)) | set(MatchedBatches.__dataclass_fields__)
 
 
 @pytest.mark.parametrize("name", ["check_setting", "check_step_size", "check_width", "Learner"])

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 
 from adiw import State, estimate_weights
 from adiw.divergences import Wasserstein, critic
-from adiw.estimation import run_round
-from adiw.pair import Pair, match
+from adiw.matching.batches import MatchedBatches, match
+from adiw.reweighting.estimation import run_round
 
 DIM, GROUPS = 3, 2
 NAN = float("nan")
@@ -22,7 +22,7 @@ def seeded(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def a_pair(dtype: torch.dtype = torch.float64) -> Pair:
+def a_pair(dtype: torch.dtype = torch.float64) -> MatchedBatches:
     """Two classes of different sizes in mixed order, and one sample left out on either side."""
     generator = seeded(1)
     z_train = torch.randn(9, DIM, generator=generator, dtype=torch.float64).to(dtype)
@@ -60,16 +60,16 @@ def flat_gradient(module: nn.Sequential) -> Tensor:
 
 
 def loss_of(
-    pair: Pair, weights: Tensor | None = None, penalty: float = 10.0, unit: float | Tensor = 1.0
+    batches: MatchedBatches, weights: Tensor | None = None, penalty: float = 10.0, unit: float | Tensor = 1.0
 ) -> critic.Loss:
-    ones = torch.ones_like(pair.z_train[:, 0])
-    return critic.Loss.build(pair, unit, ones if weights is None else weights, torch.tensor(penalty))
+    ones = torch.ones_like(batches.z_train[:, 0])
+    return critic.Loss.build(batches, unit, ones if weights is None else weights, torch.tensor(penalty))
 
 
-def points_of(pair: Pair, weights: Tensor | None = None, generator: Generator | None = None) -> Tensor:
+def points_of(batches: MatchedBatches, weights: Tensor | None = None, generator: Generator | None = None) -> Tensor:
     """Points between the samples, (n, dim), for one update."""
-    ones = torch.ones_like(pair.z_train[:, 0])
-    return critic.interpolate(pair, ones if weights is None else weights, 1, generator or seeded())[0]
+    ones = torch.ones_like(batches.z_train[:, 0])
+    return critic.interpolate(batches, ones if weights is None else weights, 1, generator or seeded())[0]
 
 
 def slopes(theta: Tensor, z: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -79,8 +79,8 @@ def slopes(theta: Tensor, z: Tensor, group: Tensor, groups: int) -> Tensor:
     return gradient.norm(dim=1)
 
 
-def theta_for(pair: Pair, seed: int = 2) -> Tensor:
-    return critic.start(pair.z_train.shape[1], pair.num_groups, pair.z_train, seeded(seed))["theta"]
+def theta_for(batches: MatchedBatches, seed: int = 2) -> Tensor:
+    return critic.start(batches.z_train.shape[1], batches.num_groups, batches.z_train, seeded(seed))["theta"]
 
 
 def test_start_is_uniform_within_one_over_the_root_of_fan_in() -> None:
@@ -101,69 +101,71 @@ def test_start_is_uniform_within_one_over_the_root_of_fan_in() -> None:
 
 
 def test_evaluate_gives_each_sample_the_output_of_its_group() -> None:
-    pair = a_pair()
-    theta = theta_for(pair)
-    outputs = as_module(theta, DIM, GROUPS)(pair.z_train)
-    found = critic.evaluate(theta, pair.z_train, pair.group_train, GROUPS)
-    for i, group in enumerate(pair.group_train.tolist()):
+    batches = a_pair()
+    theta = theta_for(batches)
+    outputs = as_module(theta, DIM, GROUPS)(batches.z_train)
+    found = critic.evaluate(theta, batches.z_train, batches.group_train, GROUPS)
+    for i, group in enumerate(batches.group_train.tolist()):
         if group >= 0:
             assert_close(found[i], outputs[i, group])
 
 
-def reference_loss(module: nn.Sequential, pair: Pair, weights: Tensor, penalty: float, between: Tensor) -> Tensor:
+def reference_loss(
+    module: nn.Sequential, batches: MatchedBatches, weights: Tensor, penalty: float, between: Tensor
+) -> Tensor:
     """Eq. ADIW_wa_reg with the gradient penalty by double backward, group by group."""
 
     def phi(z: Tensor, group: Tensor) -> Tensor:
         return module(z)[torch.arange(len(z)), group.clamp_min(0)]
 
     gaps = []
-    for group in range(pair.num_groups):
-        rows, columns = pair.group_train == group, pair.group_val == group
-        on_train = (weights * phi(pair.z_train, pair.group_train))[rows].mean()
-        gaps.append(on_train - phi(pair.z_val, pair.group_val)[columns].mean())
+    for group in range(batches.num_groups):
+        rows, columns = batches.group_train == group, batches.group_val == group
+        on_train = (weights * phi(batches.z_train, batches.group_train))[rows].mean()
+        gaps.append(on_train - phi(batches.z_val, batches.group_val)[columns].mean())
     point = between.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(phi(point, pair.group_train).sum(), point, create_graph=True)
-    used = pair.group_train >= 0
+    (slope,) = torch.autograd.grad(phi(point, batches.group_train).sum(), point, create_graph=True)
+    used = batches.group_train >= 0
     return torch.stack(gaps).mean() + penalty * (slope[used].norm(dim=1) - 1).square().mean()
 
 
 @pytest.mark.parametrize("penalty", [0.0, 10.0])
 def test_gradient_of_the_loss_is_that_of_double_backward(penalty: float) -> None:
-    pair = a_pair()
+    batches = a_pair()
     weights = torch.rand(9, generator=seeded(3), dtype=torch.float64) + 0.5
-    between = points_of(pair, weights, seeded(4))
-    theta = theta_for(pair)
+    between = points_of(batches, weights, seeded(4))
+    theta = theta_for(batches)
     module = as_module(theta, DIM, GROUPS)
-    reference_loss(module, pair, weights, penalty, between).backward()
-    loss = loss_of(pair, weights, penalty)
+    reference_loss(module, batches, weights, penalty, between).backward()
+    loss = loss_of(batches, weights, penalty)
     assert_close(loss.gradient(theta, between), flat_gradient(module))
     assert loss.share.dtype == torch.float64
 
 
 def test_unit_divides_every_z() -> None:
-    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
-    scaled = replace(pair, z_train=pair.z_train * 4, z_val=pair.z_val * 4)
-    memory = critic.start(DIM, GROUPS, pair.z_train, seeded())
+    batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
+    scaled = replace(batches, z_train=batches.z_train * 4, z_val=batches.z_val * 4)
+    memory = critic.start(DIM, GROUPS, batches.z_train, seeded())
     penalty, unit = torch.tensor(10.0), torch.tensor(4.0, dtype=torch.float64)
-    expected = critic.learn(pair, 1.0, ones, memory, penalty, 3, 0.01, seeded(1))["theta"]
+    expected = critic.learn(batches, 1.0, ones, memory, penalty, 3, 0.01, seeded(1))["theta"]
     for four in (4.0, unit):
         assert_close(critic.learn(scaled, four, ones, memory, penalty, 3, 0.01, seeded(1))["theta"], expected)
 
 
 def test_updates_are_those_of_adam() -> None:
     """Three batches of two updates each, and every update has points of its own."""
-    pair, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
-    memory = critic.start(DIM, GROUPS, pair.z_train, seeded())
+    batches, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
+    memory = critic.start(DIM, GROUPS, batches.z_train, seeded())
     first = memory["theta"]
     theirs = first.clone().requires_grad_()
     adam = torch.optim.Adam([theirs], lr=0.01)
     ours, again = seeded(7), seeded(7)
-    loss, penalty = loss_of(pair, weights), torch.tensor(10.0)
+    loss, penalty = loss_of(batches, weights), torch.tensor(10.0)
     for batch in range(1, 4):
-        for between in critic.interpolate(pair, weights, 2, again):
+        for between in critic.interpolate(batches, weights, 2, again):
             theirs.grad = loss.gradient(theirs.detach(), between)
             adam.step()
-        memory = critic.learn(pair, 1.0, weights, memory, penalty, 2, 0.01, ours)
+        memory = critic.learn(batches, 1.0, weights, memory, penalty, 2, 0.01, ours)
         assert int(memory["updates"]) == 2 * batch
         assert_close(memory["theta"], theirs.detach())
     assert_close(memory["mean"], adam.state[theirs]["exp_avg"])
@@ -173,18 +175,18 @@ def test_updates_are_those_of_adam() -> None:
 
 def test_objective_is_the_distance_under_the_critic() -> None:
     """n E_val[Phi] - sum_i w_i Phi(z_i), summed over the groups."""
-    pair = a_pair()
+    batches = a_pair()
     divergence = Wasserstein("network", pretrain=0)
     ones, weights = torch.ones(9, dtype=torch.float64), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
-    memory = divergence.learn(pair, ones, divergence.start(DIM, GROUPS, pair.z_train, seeded()), seeded())
+    memory = divergence.learn(batches, ones, divergence.start(DIM, GROUPS, batches.z_train, seeded()), seeded())
     module = as_module(memory["theta"], DIM, GROUPS)
     expected = torch.zeros((), dtype=torch.float64)
     for group in range(GROUPS):
-        rows, columns = pair.group_train == group, pair.group_val == group
+        rows, columns = batches.group_train == group, batches.group_val == group
         with torch.no_grad():
-            phi, phi_val = module(pair.z_train[rows])[:, group], module(pair.z_val[columns])[:, group]
+            phi, phi_val = module(batches.z_train[rows])[:, group], module(batches.z_val[columns])[:, group]
         expected += rows.sum() * phi_val.mean() - weights[rows] @ phi
-    assert_close(divergence.problem(replace(pair, memory=memory)).objective(weights), expected)
+    assert_close(divergence.problem(replace(batches, memory=memory)).objective(weights), expected)
 
 
 def many_draws(weights: Tensor, group_train: Tensor, group_val: Tensor, rounds: int) -> tuple[Tensor, Tensor]:
@@ -194,11 +196,11 @@ def many_draws(weights: Tensor, group_train: Tensor, group_val: Tensor, rounds: 
     """
     n, m = len(group_train), len(group_val)
     z = torch.eye(n + m, dtype=torch.float64)
-    pair = match(z[:n], z[n:], group_train, group_val, int(group_train.max()) + 1)
+    batches = match(z[:n], z[n:], group_train, group_val, int(group_train.max()) + 1)
     generator = seeded(11)
     train_counts, val_counts = torch.zeros(n, n), torch.zeros(n, m)
     for _ in range(rounds):
-        between = points_of(pair, weights, generator)
+        between = points_of(batches, weights, generator)
         assert_close(between.sum(1), torch.ones(n, dtype=torch.float64))
         train_counts[torch.arange(n), between[:, :n].argmax(1)] += 1
         val_counts[torch.arange(n), between[:, n:].argmax(1)] += 1
@@ -231,8 +233,8 @@ def test_a_group_whose_weights_are_all_zero_still_draws_from_itself() -> None:
 
 def test_points_are_uniform_on_the_line() -> None:
     """The share of the validation sample: mean 1/2, variance 1/12, within four standard errors of 400 draws."""
-    pair = match(torch.zeros(400, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
-    part = points_of(pair, generator=seeded(5))[:, 0]
+    batches = match(torch.zeros(400, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
+    part = points_of(batches, generator=seeded(5))[:, 0]
     assert float(part.min()) >= 0
     assert float(part.max()) <= 1
     assert abs(float(part.mean()) - 0.5) < 4 * (1 / 12 / 400) ** 0.5
@@ -254,49 +256,49 @@ def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> No
 
 def test_pretraining_has_no_gradient_penalty() -> None:
     """A heavy penalty changes nothing in the first batches, and does from then on."""
-    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
+    batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
     plain, heavy = (Wasserstein("network", penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
-    first = second = plain.start(DIM, GROUPS, pair.z_train, seeded())
+    first = second = plain.start(DIM, GROUPS, batches.z_train, seeded())
     for batch in range(4):
-        first = plain.learn(pair, ones, first, seeded(batch))
-        second = heavy.learn(pair, ones, second, seeded(batch))
+        first = plain.learn(batches, ones, first, seeded(batch))
+        second = heavy.learn(batches, ones, second, seeded(batch))
         assert torch.equal(first["theta"], second["theta"]) == (batch < 2), f"batch {batch}"
 
 
 def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
     """On two separated populations Phi must come to be larger on the validation side."""
     z_train, z_val = torch.linspace(2, 4, 20)[:, None], torch.linspace(0, 1, 20)[:, None]
-    pair, ones = match(z_train, z_val), torch.ones(20)
+    batches, ones = match(z_train, z_val), torch.ones(20)
     divergence = Wasserstein("network", pretrain=0, learning_rate=1e-2)
     generator = seeded(3)
     memory = divergence.start(1, 1, z_train, generator)
-    between = points_of(pair, generator=seeded(4))
-    before = reference_loss(as_module(memory["theta"], 1, 1), pair, ones, 10.0, between).item()
+    between = points_of(batches, generator=seeded(4))
+    before = reference_loss(as_module(memory["theta"], 1, 1), batches, ones, 10.0, between).item()
     for _ in range(60):
-        memory = divergence.learn(pair, ones, memory, generator)
-    after = reference_loss(as_module(memory["theta"], 1, 1), pair, ones, 10.0, between).item()
+        memory = divergence.learn(batches, ones, memory, generator)
+    after = reference_loss(as_module(memory["theta"], 1, 1), batches, ones, 10.0, between).item()
     assert after < before - 1  # the distance is 2.5: the trained loss is near -2.5
-    phi_train, phi_val = (critic.evaluate(memory["theta"], z, pair.group_train, 1) for z in (z_train, z_val))
+    phi_train, phi_val = (critic.evaluate(memory["theta"], z, batches.group_train, 1) for z in (z_train, z_val))
     assert float(phi_val.min()) > float(phi_train.max())
-    steep = slopes(memory["theta"], between, pair.group_train, 1)
+    steep = slopes(memory["theta"], between, batches.group_train, 1)
     assert abs(float(steep.mean()) - 1) < 0.2
 
 
 def test_memory_goes_on_exactly_from_a_copy() -> None:
     """Saved, cloned and passed back, memory and parameters continue as if nothing had happened."""
     divergence = Wasserstein("network", pretrain=1)
-    pair = a_pair(torch.float32)
+    batches = a_pair(torch.float32)
     generator = seeded()
     params, memory = torch.full((9,), NAN), {}
     for _ in range(3):
-        done = run_round(divergence, pair, params, memory, 1, generator)
+        done = run_round(divergence, batches, params, memory, 1, generator)
         params, memory = done.end, done.memory
     position = generator.get_state()
-    straight = run_round(divergence, pair, params, memory, 2, generator)
+    straight = run_round(divergence, batches, params, memory, 2, generator)
     copy = {key: value.clone() for key, value in memory.items()}
     generator = Generator()
     generator.set_state(position)
-    again = run_round(divergence, pair, params.clone(), copy, 2, generator)
+    again = run_round(divergence, batches, params.clone(), copy, 2, generator)
     assert torch.equal(straight.end, again.end)
     assert straight.memory.keys() == again.memory.keys() == {"theta", "mean", "square", "updates", "batches"}
     for key in again.memory:
@@ -345,8 +347,8 @@ def test_three_partners_are_drawn_in_proportion_too() -> None:
 
 
 def test_random_numbers_have_all_the_digits_of_z() -> None:
-    pair = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
-    part = points_of(pair)
+    batches = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
+    part = points_of(batches)
     assert bool((part.float().double() != part).any())
 
 
@@ -355,9 +357,9 @@ def test_everything_is_made_where_z_is() -> None:
     z = torch.zeros(4, 1, device="meta")
     memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
     assert {value.device.type for value in memory.values()} == {"meta"}
-    pair = Pair(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
-    assert critic.interpolate(pair, z[:, 0], 1, None).device.type == "meta"  # type: ignore[arg-type]
-    learned = critic.learn(pair, 1.0, z[:, 0], memory, z[0, 0], 2, 0.1, None)  # type: ignore[arg-type]
+    batches = MatchedBatches(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
+    assert critic.interpolate(batches, z[:, 0], 1, None).device.type == "meta"  # type: ignore[arg-type]
+    learned = critic.learn(batches, 1.0, z[:, 0], memory, z[0, 0], 2, 0.1, None)  # type: ignore[arg-type]
     assert {value.device.type for value in learned.values()} == {"meta"}
 
 
@@ -366,9 +368,9 @@ def test_nobody_is_drawn_who_is_left_out_or_of_another_group_whatever_the_number
     """Zero is where the running sum stands before the first of the group."""
     z = torch.tensor([[NAN], [1.0], [2.0], [3.0]])
     group = torch.tensor([0, 0, groups - 1, groups - 1])
-    pair = match(z, z, group, group, groups)
+    batches = match(z, z, group, group, groups)
     numbers = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64).expand(4, 2)
-    first, last = critic._draw(torch.ones(4), pair, "train", numbers.contiguous())
+    first, last = critic._draw(torch.ones(4), batches, "train", numbers.contiguous())
     assert first[1:].tolist() == ([1, 1, 1] if groups == 1 else [1, 2, 2])
     assert last[1:].tolist() == ([3, 3, 3] if groups == 1 else [1, 3, 3])
 
@@ -391,64 +393,66 @@ def test_at_a_kink_a_unit_is_still_off(theta: Tensor, on: float) -> None:
 
     Where the slope is one the penalty is at its least, so that nothing changes; where it is zero nothing can.
     """
-    pair = match(torch.zeros(2, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64))
+    batches = match(torch.zeros(2, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64))
     points = torch.tensor([[1.0], [on]], dtype=torch.float64)
-    assert slopes(theta, points, pair.group_train, 1).tolist() == [0.0, 1.0]
-    change = loss_of(pair, penalty=1e3).gradient(theta, points) - loss_of(pair, penalty=0.0).gradient(theta, points)
+    assert slopes(theta, points, batches.group_train, 1).tolist() == [0.0, 1.0]
+    change = loss_of(batches, penalty=1e3).gradient(theta, points) - loss_of(batches, penalty=0.0).gradient(
+        theta, points
+    )
     assert_close(change, torch.zeros_like(change))
 
 
 def test_a_flat_critic_has_a_penalty_that_can_be_differentiated() -> None:
-    pair = a_pair()
-    theta = torch.zeros_like(theta_for(pair))
-    assert bool(loss_of(pair).gradient(theta, pair.z_train).isfinite().all())
+    batches = a_pair()
+    theta = torch.zeros_like(theta_for(batches))
+    assert bool(loss_of(batches).gradient(theta, batches.z_train).isfinite().all())
 
 
 def test_the_penalty_of_one_sample_is_its_own() -> None:
     """In a line through theta the penalty is ten times the squared excess of the one slope."""
-    pair = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double())
-    theta, point = theta_for(pair), pair.z_train
-    change = loss_of(pair).gradient(theta, point) - loss_of(pair, penalty=0.0).gradient(theta, point)
+    batches = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double())
+    theta, point = theta_for(batches), batches.z_train
+    change = loss_of(batches).gradient(theta, point) - loss_of(batches, penalty=0.0).gradient(theta, point)
     direction, small = torch.randn(len(theta), generator=seeded(8), dtype=torch.float64), 1e-7
     ahead, behind = (
-        10 * (slopes(theta + sign * small * direction, point, pair.group_train, 1)[0] - 1).square()
+        10 * (slopes(theta + sign * small * direction, point, batches.group_train, 1)[0] - 1).square()
         for sign in (1, -1)
     )
     assert_close(change @ direction, (ahead - behind) / (2 * small), rtol=1e-5, atol=1e-6)
 
 
 def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
-    pair, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
-    memory = critic.start(1, 1, pair.z_train, seeded())
-    after = critic.learn(pair, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
+    batches, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
+    memory = critic.start(1, 1, batches.z_train, seeded())
+    after = critic.learn(batches, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
     assert torch.equal(after["theta"], memory["theta"])
     assert int(after["updates"]) == 2
 
 
 def test_the_problem_measures_z_in_units_of_the_scale() -> None:
-    pair, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
-    memory = {"theta": theta_for(pair), "batches": torch.tensor(1)}
-    wide = replace(pair, z_train=4 * pair.z_train, z_val=4 * pair.z_val, memory=memory)
+    batches, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
+    memory = {"theta": theta_for(batches), "batches": torch.tensor(1)}
+    wide = replace(batches, z_train=4 * batches.z_train, z_val=4 * batches.z_val, memory=memory)
     found = Wasserstein("network", scale=4.0, pretrain=0).problem(wide)
-    expected = Wasserstein("network", pretrain=0).problem(replace(pair, memory=memory))
+    expected = Wasserstein("network", pretrain=0).problem(replace(batches, memory=memory))
     assert_close(found.objective(weights), expected.objective(weights))
     assert_close(found.gradient(weights), expected.gradient(weights))
 
 
 def test_before_the_critic_is_ready_there_is_no_distance() -> None:
-    pair = a_pair()
-    memory = {"theta": theta_for(pair), "batches": torch.tensor(2)}
-    problem = Wasserstein("network", pretrain=2).problem(replace(pair, memory=memory))
+    batches = a_pair()
+    memory = {"theta": theta_for(batches), "batches": torch.tensor(2)}
+    problem = Wasserstein("network", pretrain=2).problem(replace(batches, memory=memory))
     assert problem.objective(torch.ones(9, dtype=torch.float64)).item() == 0
 
 
 def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
-    pair, ones = a_pair(), torch.ones(9, dtype=torch.float64)
+    batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
     divergence = Wasserstein("network", pretrain=1, updates=1)
-    memory = divergence.start(DIM, GROUPS, pair.z_train, seeded())
-    learned = divergence.learn(pair, ones, memory, seeded(1))
+    memory = divergence.start(DIM, GROUPS, batches.z_train, seeded())
+    learned = divergence.learn(batches, ones, memory, seeded(1))
     rate = divergence.learning_rate
-    expected = critic.learn(pair, 1.0, ones, memory, torch.tensor(0.0), 1, rate, seeded(1))
+    expected = critic.learn(batches, 1.0, ones, memory, torch.tensor(0.0), 1, rate, seeded(1))
     assert torch.equal(learned["theta"], expected["theta"])
 
 
@@ -456,12 +460,12 @@ def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
 def test_the_critic_learns_beside_a_broken_loss(side: str) -> None:
     """A single group of scalars puts those left out as far away as they can be: not where a network may see them."""
     z, broken = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
-    pair = match(broken, z) if side == "train" else match(z, broken)
+    batches = match(broken, z) if side == "train" else match(z, broken)
     divergence = Wasserstein("network", pretrain=0)
     memory = divergence.start(1, 1, z, seeded())
-    learned = divergence.learn(pair, torch.ones(3), memory, seeded())
+    learned = divergence.learn(batches, torch.ones(3), memory, seeded())
     assert not torch.equal(learned["theta"], memory["theta"])
-    problem = divergence.problem(replace(pair, memory=learned))
+    problem = divergence.problem(replace(batches, memory=learned))
     assert bool(problem.objective(torch.ones(3)).isfinite())
     assert bool(problem.gradient(torch.ones(3)).isfinite().all())
 
@@ -472,8 +476,8 @@ def test_a_network_measures_in_its_unit_also_what_is_far() -> None:
     near, far = match(z, z[:2]), match(1000 * z, 1000 * z[:2])
     memory = critic.start(1, 1, z, seeded()) | {"batches": torch.tensor(1)}
     problems = [
-        Wasserstein("network", scale=scale, pretrain=0).problem(replace(pair, memory=memory))
-        for scale, pair in ((1.0, near), (1000.0, far))
+        Wasserstein("network", scale=scale, pretrain=0).problem(replace(batches, memory=memory))
+        for scale, batches in ((1.0, near), (1000.0, far))
     ]
     assert_close(problems[1].gradient(torch.ones(3)), problems[0].gradient(torch.ones(3)))
 
@@ -482,11 +486,11 @@ def test_a_network_measures_in_its_unit_also_what_is_far() -> None:
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_a_network_adds_up_the_largest_numbers_there_are(far: str, sign: int) -> None:
     z, most = torch.ones(4, DIM), sign * torch.finfo(torch.float32).max
-    pair = match(z * most, z) if far == "train" else match(z, z * most)
+    batches = match(z * most, z) if far == "train" else match(z, z * most)
     divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
-    memory = divergence.learn(pair, ones, divergence.start(DIM, 1, z, seeded()), seeded())
+    memory = divergence.learn(batches, ones, divergence.start(DIM, 1, z, seeded()), seeded())
     assert bool(memory["theta"].isfinite().all())
-    problem = divergence.problem(replace(pair, memory=memory))
+    problem = divergence.problem(replace(batches, memory=memory))
     assert bool(problem.gradient(ones).isfinite().all())
     assert bool(problem.objective(ones).isfinite())
 
@@ -499,7 +503,7 @@ def test_a_network_does_not_learn_from_what_is_left_out() -> None:
     for left_out in (0.0, 7.0, NAN):
         other = z.clone()
         other[3] = left_out
-        pair = match(other, other, group, group)
-        learned.append(divergence.learn(pair, ones, divergence.start(DIM, 1, z, seeded()), seeded())["theta"])
+        batches = match(other, other, group, group)
+        learned.append(divergence.learn(batches, ones, divergence.start(DIM, 1, z, seeded()), seeded())["theta"])
     assert_close(learned[1], learned[0])
     assert_close(learned[2], learned[0])

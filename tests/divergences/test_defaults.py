@@ -11,8 +11,8 @@ from torch import Generator
 from torch.testing import assert_close
 
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
-from adiw.kernels import typical_distance
-from adiw.pair import Pair, match
+from adiw.matching.batches import MatchedBatches, match
+from adiw.matching.kernels import typical_distance
 
 DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
     (MMD(), {"width": 0.01, "step_size": 0.1, "upper": 50.0, "slack": None, "step": "plain"}),
@@ -36,7 +36,7 @@ def test_whose_samples_carry_the_parameters() -> None:
     assert {kind.side for kind in (KL, Squared)} == {"val"}
 
 
-def scattered() -> Pair:
+def scattered() -> MatchedBatches:
     generator = Generator().manual_seed(0)
     z_train, z_val = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (9, 6))
     return match(z_train, z_val)
@@ -46,23 +46,23 @@ def scattered() -> Pair:
     ("automatic", "fraction"), [(KL("auto"), 1 / 3), (MMD("auto"), 0.007), (Squared("auto"), 1 / 3)]
 )
 def test_an_automatic_width_is_its_fraction_of_the_typical_distance(automatic: Any, fraction: float) -> None:
-    pair = scattered()
-    named = replace(automatic, width=fraction * float(typical_distance(pair)))
-    found, expected = automatic.problem(pair), named.problem(pair)
+    batches = scattered()
+    named = replace(automatic, width=fraction * float(typical_distance(batches)))
+    found, expected = automatic.problem(batches), named.problem(batches)
     assert_close(found.objective(found.initial()), expected.objective(expected.initial()))
     assert_close(found.gradient(found.initial()), expected.gradient(expected.initial()))
 
 
 @pytest.mark.parametrize("critic", ["exact", "network"])
 def test_an_automatic_scale_is_the_typical_distance(critic: Any) -> None:
-    pair, ones = scattered(), torch.ones(9, dtype=torch.float64)
+    batches, ones = scattered(), torch.ones(9, dtype=torch.float64)
     automatic = Wasserstein(critic, scale="auto", pretrain=0)
-    named = replace(automatic, scale=float(typical_distance(pair)))
+    named = replace(automatic, scale=float(typical_distance(batches)))
     found = []
     for divergence in (automatic, named):
-        memory = divergence.start(1, 1, pair.z_train, Generator().manual_seed(1))
-        memory = divergence.learn(pair, ones, memory, Generator().manual_seed(2))
-        problem = divergence.problem(replace(pair, memory=memory))
+        memory = divergence.start(1, 1, batches.z_train, Generator().manual_seed(1))
+        memory = divergence.learn(batches, ones, memory, Generator().manual_seed(2))
+        problem = divergence.problem(replace(batches, memory=memory))
         found.append((problem.objective(ones), problem.gradient(ones)))
     assert_close(*found)
     assert float(found[0][1].abs().max()) > 0

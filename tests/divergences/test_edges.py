@@ -9,11 +9,11 @@ from torch.testing import assert_close
 
 from adiw.divergences import KL, MMD, KLProblem, MMDProblem, Squared
 from adiw.divergences.kl import Update
-from adiw.pair import Pair, match
-from adiw.projections import smallest_mass
+from adiw.matching.batches import MatchedBatches, match
+from adiw.matching.projections import smallest_mass
 
 
-def two_groups() -> Pair:
+def two_groups() -> MatchedBatches:
     generator = torch.Generator().manual_seed(0)
     z_train, z_val = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (8, 6))
     return match(z_train, z_val, torch.arange(8) % 2, torch.arange(6) % 2, num_groups=2)
@@ -21,19 +21,19 @@ def two_groups() -> Pair:
 
 @pytest.mark.parametrize("divergence", [KL(width=0.7), MMD(width=0.7), Squared(width=0.7)])
 def test_two_groups_start_with_mean_weight_one_in_each(divergence: KL | MMD | Squared) -> None:
-    pair = two_groups()
-    problem = divergence.problem(pair)
+    batches = two_groups()
+    problem = divergence.problem(batches)
     weights = problem.weights(problem.initial())
     for group in range(2):
-        assert float(weights[pair.group_train == group].mean()) == pytest.approx(1, abs=1e-12)
+        assert float(weights[batches.group_train == group].mean()) == pytest.approx(1, abs=1e-12)
 
 
 def test_the_mass_of_two_groups_is_counted_apart() -> None:
-    pair = two_groups()
-    problem = KL(width=0.7).problem(pair)
+    batches = two_groups()
+    problem = KL(width=0.7).problem(batches)
     params = problem.project(torch.linspace(0.1, 2.0, 6, dtype=torch.float64))
     for group in range(2):
-        own = pair.group_val == group
+        own = batches.group_val == group
         assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-12)
 
 
@@ -45,8 +45,8 @@ def one_centre(mass: Tensor, update: Update = "rescale") -> KLProblem:
 
 def test_without_mass_the_rescaled_objective_has_the_plain_gradient() -> None:
     """At beta = 0 nothing can be rescaled: the term of the mass is constant there."""
-    pair = two_groups()
-    plain, optimum = (KL(0.7, update=update).problem(pair) for update in ("rescale", "optimum"))
+    batches = two_groups()
+    plain, optimum = (KL(0.7, update=update).problem(batches) for update in ("rescale", "optimum"))
     nothing = torch.zeros(6, dtype=torch.float64)
     assert torch.equal(optimum.gradient(nothing), plain.gradient(nothing))
     assert torch.equal(optimum.objective(nothing), plain.objective(nothing))
@@ -70,11 +70,11 @@ def test_the_smallest_mass_adds_nothing_to_the_gradient_of_the_rescaled_objectiv
 
 
 def test_the_nearest_feasible_point_of_two_groups_has_mass_one_in_each() -> None:
-    pair = two_groups()
-    problem = KL(width=0.7, update="euclidean").problem(pair)
+    batches = two_groups()
+    problem = KL(width=0.7, update="euclidean").problem(batches)
     params = problem.project(torch.linspace(0.1, 2.0, 6, dtype=torch.float64))
     for group in range(2):
-        own = pair.group_val == group
+        own = batches.group_val == group
         assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-12)
 
 
@@ -86,25 +86,25 @@ def test_kl_weights_far_from_every_centre_are_one() -> None:
 
 
 def test_mmd_steps_are_shorter_where_samples_crowd() -> None:
-    pair = match(torch.tensor([[0.0], [0.0], [0.0], [9.0]]), torch.tensor([[0.0]]))
-    scale = MMD(width=1.0, step="local").problem(pair).step_scale
+    batches = match(torch.tensor([[0.0], [0.0], [0.0], [9.0]]), torch.tensor([[0.0]]))
+    scale = MMD(width=1.0, step="local").problem(batches).step_scale
     assert scale is not None
     assert_close(scale, torch.tensor([1 / 3, 1 / 3, 1 / 3, 1.0]))
-    assert MMD(width=1.0).problem(pair).step_scale is None
+    assert MMD(width=1.0).problem(batches).step_scale is None
 
 
 @pytest.mark.parametrize(("n", "slack"), [(4, 0.5), (9, 2 / 3)])
 def test_diws_slack_grows_with_the_batch(n: int, slack: float) -> None:
-    pair = match(torch.zeros(n, 1, dtype=torch.float64), torch.zeros(2, 1, dtype=torch.float64))
-    problem = MMD(width=1.0, upper=50.0).problem(pair)
+    batches = match(torch.zeros(n, 1, dtype=torch.float64), torch.zeros(2, 1, dtype=torch.float64))
+    problem = MMD(width=1.0, upper=50.0).problem(batches)
     assert_close(problem.slack, torch.tensor([slack], dtype=torch.float64))
     low, high = (problem.project(torch.full((n,), value, dtype=torch.float64)).mean() for value in (0.0, 9.0))
     assert_close(torch.stack([low, high]), torch.tensor([1 - slack, 1 + slack], dtype=torch.float64))
 
 
 def test_a_slack_above_one_lets_all_weights_go() -> None:
-    pair = match(torch.zeros(3, 1), torch.zeros(2, 1))
-    problem = MMD(width=1.0, upper=4.0, slack=9.0).problem(pair)
+    batches = match(torch.zeros(3, 1), torch.zeros(2, 1))
+    problem = MMD(width=1.0, upper=4.0, slack=9.0).problem(batches)
     assert problem.project(torch.full((3,), -1.0)).tolist() == [0.0] * 3
     assert problem.project(torch.full((3,), 8.0)).tolist() == [4.0] * 3
 
@@ -118,11 +118,11 @@ def test_more_centres_than_are_compared_in_pairs_keep_mass_one_in_each_group() -
     """Above 1024 the nearest point is found by sorting, group by group."""
     generator = torch.Generator().manual_seed(0)
     z_train, z_val = (torch.randn(size, 1, generator=generator, dtype=torch.float64) for size in (8, 1030))
-    pair = match(z_train, z_val, torch.arange(8) % 2, torch.arange(1030) % 2, num_groups=2)
-    problem = KL(width=0.7, update="euclidean").problem(pair)
+    batches = match(z_train, z_val, torch.arange(8) % 2, torch.arange(1030) % 2, num_groups=2)
+    problem = KL(width=0.7, update="euclidean").problem(batches)
     params = problem.project(torch.randn(1030, generator=generator, dtype=torch.float64))
     for group in range(2):
-        own = pair.group_val == group
+        own = batches.group_val == group
         assert float((problem.psi_bar * params)[own].sum()) == pytest.approx(1, abs=1e-9)
 
 

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from adiw import DIVERGENCES
 from adiw.divergences import KL, MMD, Squared
-from adiw.estimation import estimate_weights, run_round
+from adiw.reweighting.estimation import estimate_weights, run_round
 from tests.divergences.batches import NAN, Batch
 from tests.divergences.cases import FAR, WIDTH, Case
 from tests.divergences.numbers import hostile, number, variants
@@ -58,7 +58,7 @@ def test_a_round_ends_finite_and_feasible(name: str, data: st.DataObject) -> Non
 
 
 def check_round(case: Case, batch: Batch, params: Tensor) -> None:
-    pair = batch.pair(torch.float32)
+    pair = batch.batches(torch.float32)
     done = run_round(case.divergence, pair, params, {}, STEPS, torch.Generator().manual_seed(0))
     at = Setup(case, batch, pair, done.memory, done.problem)
     train, own = batch.used()[0], at.own(*batch.used())

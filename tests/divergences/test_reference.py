@@ -13,8 +13,8 @@ from torch import Tensor
 from adiw import State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.divergences.kl import Update
-from adiw.estimation import run_round
-from adiw.pair import match
+from adiw.matching.batches import match
+from adiw.reweighting.estimation import run_round
 from tests.oracles import algorithms as alg
 from tests.oracles import reference as ref
 from tests.oracles.problems import loss_mixture
@@ -183,11 +183,11 @@ def test_algorithm_2(name: str, dim: int, steps: int) -> None:
     else:
         new, expected = alg.algorithm2_parametric(*arguments, basis, *settings)
     unit_z, unit_v = (torch.from_numpy(alg.l2_normalise(x)) for x in (z, v))
-    pair = match(unit_z, unit_v, torch.from_numpy(y), torch.from_numpy(y_val), num_groups=5, minimum=2)
+    batches = match(unit_z, unit_v, torch.from_numpy(y), torch.from_numpy(y_val), num_groups=5, minimum=2)
     params = torch.from_numpy(store[index])
-    done = run_round(oracle.divergence, pair, params, {}, steps, torch.Generator())
+    done = run_round(oracle.divergence, batches, params, {}, steps, torch.Generator())
     close(done.end, new[index])
-    estimated = pair.group_train.numpy() >= 0
+    estimated = batches.group_train.numpy() >= 0
     assert set(y[estimated]) == {0, 4}
     weights = done.problem.weights(done.end).numpy() * ratio[y]
     close(torch.from_numpy(weights[estimated]), expected[estimated])
@@ -268,8 +268,8 @@ def test_kl_weights_are_uniform_in_a_class_out_of_reach(update: Update) -> None:
     z_train, z_val = torch.tensor([[0.1], [0.5], [1e4], [2e4]]), torch.tensor([[0.2], [0.4], [0.0], [1.0]])
     groups = torch.tensor([0, 0, 1, 1])
     params = torch.full((4,), float("nan"))
-    pair = match(z_train, z_val, groups, groups, num_groups=2)
-    done = run_round(KL(WIDTH, 0.1, update), pair, params, {}, 2, torch.Generator())
+    batches = match(z_train, z_val, groups, groups, num_groups=2)
+    done = run_round(KL(WIDTH, 0.1, update), batches, params, {}, 2, torch.Generator())
     weights = done.problem.weights(done.end)
     alone, _ = estimate_weights(z_train[:2], z_val[:2], KL(WIDTH, 0.1, update), steps=2)
     assert weights[2:].tolist() == [1.0, 1.0]

@@ -9,7 +9,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 from adiw.divergences import Wasserstein
-from adiw.pair import match
+from adiw.matching.batches import match
 
 
 @pytest.mark.parametrize("seed", range(5))

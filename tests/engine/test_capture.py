@@ -108,7 +108,7 @@ def test_recordings_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPa
         (CPU, SimpleNamespace(), "there is no CUDA device"),
         (GPU, SimpleNamespace(), None),
         (GPU, SimpleNamespace(host_work="a solver on the host"), "a solver on the host"),
-        (GPU, SimpleNamespace(host_work=None, probe=SimpleNamespace(host_work="files")), "files"),
+        (GPU, SimpleNamespace(host_work=None, val_stream=SimpleNamespace(host_work="files")), "files"),
     ],
 )
 def test_what_stands_in_the_way(device: torch.device, reweight: Any, expected: str | None) -> None:

@@ -106,9 +106,9 @@ def test_a_step_whose_recording_fails_is_done_again_from_where_it_began(monkeypa
             try:
                 yield
             finally:  # nothing was executed on the device
-                turns, counted = reweight.probe.turns, reweight.probe._counted
+                turns, counted = reweight.val_stream.turns, reweight.val_stream._counted
                 reweight.load_state_dict(before)
-                reweight.probe.turns, reweight.probe._counted = turns, counted
+                reweight.val_stream.turns, reweight.val_stream._counted = turns, counted
                 loop.feed.place.sub_(10)  # type: ignore[attr-defined]
 
     def fail() -> None:
@@ -124,7 +124,7 @@ def test_a_step_whose_recording_fails_is_done_again_from_where_it_began(monkeypa
     for some in (plain, loop):
         some.queue(0)
     assert told == ["steps are not captured as a graph (out of memory)"]
-    assert reweight.probe.turns == plain_reweight.probe.turns == 6
+    assert reweight.val_stream.turns == plain_reweight.val_stream.turns == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
 

@@ -7,14 +7,14 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.replica import replica, synchronised
-from adiw.team import Team
 from tests.several import group_of_one
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-class Two(Team):
+class Two(ProcessGroup):
     size = 2  # type: ignore[assignment]
 
 
@@ -39,9 +39,9 @@ def test_batch_norm_on_the_cpu_is_refused() -> None:
 
 def test_a_process_alone_keeps_its_model() -> None:
     model = with_norm()
-    assert synchronised(model, CPU, Team()) is model
-    assert replica(model, CPU, Team()) is model
+    assert synchronised(model, CPU, ProcessGroup()) is model
+    assert replica(model, CPU, ProcessGroup()) is model
     with group_of_one():
-        wrapped = replica(model, CPU, Team())
+        wrapped = replica(model, CPU, ProcessGroup())
         assert isinstance(wrapped, DistributedDataParallel)
         assert wrapped.module is model

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.dynamic import ADIW
 from adiw.experiments.job import Job
 from adiw.experiments.settings import resolve
 from adiw.experiments.task import prepare
+from adiw.reweighting.adiw import ADIW
 from tests.counting import Counting
 
 CPU = torch.device("cpu")
@@ -73,7 +73,7 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     reweight = Job(settings, prepare(settings), CPU, 0).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
-    assert reweight.probe.every == other.probe.every == 4
+    assert reweight.val_stream.every == other.val_stream.every == 4
 
 
 def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:

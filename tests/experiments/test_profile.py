@@ -91,7 +91,7 @@ def test_how_many_steps_are_made(tmp_path: Path, steps: list[StagedStep], plan: 
     task = prepare(small())
     assert len(task.train) // 128 == 10
     run(small(), tmp_path, plan)
-    assert int(steps[0].reweight.ledger.seen_steps) == expected
+    assert int(steps[0].reweight.weight_state.seen_steps) == expected
 
 
 def test_it_trains_with_the_learning_rate_of_the_epoch(tmp_path: Path, steps: list[StagedStep]) -> None:
@@ -178,7 +178,7 @@ def test_images_from_a_folder(tmp_path: Path) -> None:
 def test_trusted_samples_come_from_the_loader_alone(name: str, method: str) -> None:
     """Nothing is read ahead: of ImageNet that would be minutes before the first step."""
     settings = resolve({"method": method})
-    assert build_step(name, settings, prepare(settings), CPU, workers=0).reweight.probe.cached is None
+    assert build_step(name, settings, prepare(settings), CPU, workers=0).reweight.val_stream.cached is None
 
 
 @pytest.mark.parametrize("name", ["profile-cifar10", "profile-imagenet"])

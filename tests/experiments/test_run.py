@@ -196,13 +196,13 @@ def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, m
 def test_workers_decode_trusted_images(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
     job = Job(settings, prepare(settings), CPU, workers=1)
-    assert job.reweight.probe.workers == 1
-    assert job.reweight.probe.cached is not None
+    assert job.reweight.val_stream.workers == 1
+    assert job.reweight.val_stream.cached is not None
 
 
 def test_trusted_samples_in_memory_need_no_workers() -> None:
     job = Job(resolve({}), prepare(resolve({})), CPU, workers=4)
-    assert job.reweight.probe.workers == 0
+    assert job.reweight.val_stream.workers == 0
 
 
 def test_a_gpu_keeps_trusted_samples_up_to_an_eighth_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine import checkpoint
 from adiw.experiments.methods import METHODS
 from adiw.experiments.record import Folder
@@ -17,7 +18,6 @@ from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.unwritten import Unwritten
-from adiw.team import Team
 from tests.several import in_processes
 
 CPU = torch.device("cpu")
@@ -35,7 +35,7 @@ def settings_of(method: str) -> Settings:
 def stopped(given: dict[str, Any], out: Path, rank: int) -> None:
     """Stop after the first epoch, asked for in the last process alone."""
     try:
-        run(resolve(given), out, engine=Engine(CPU), stop=lambda: rank == Team().size - 1)
+        run(resolve(given), out, engine=Engine(CPU), stop=lambda: rank == ProcessGroup().size - 1)
     except Interrupted:
         return
     raise AssertionError("it was not stopped")

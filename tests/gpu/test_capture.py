@@ -20,7 +20,7 @@ from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.task import prepare
-from adiw.pair import match
+from adiw.matching.batches import match
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
@@ -98,8 +98,8 @@ def test_a_network_that_asks_the_host_stays_eager_and_says_why() -> None:
     assert job.loop.look.recorded  # type: ignore[union-attr]
     eager = trained(settings, capture=False)
     assert_alike(job, eager)  # the same units were dropped
-    assert int(job.reweight.ledger.seen_steps) == int(eager.reweight.ledger.seen_steps)
-    assert job.reweight.probe.turns == eager.reweight.probe.turns
+    assert int(job.reweight.weight_state.seen_steps) == int(eager.reweight.weight_state.seen_steps)
+    assert job.reweight.val_stream.turns == eager.reweight.val_stream.turns
     assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.step.recorded  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 from adiw import ADIW, Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.models import build
-from adiw.store import Store, mean_of_duplicates
+from adiw.reweighting.values_by_index import ValuesByIndex, mean_of_duplicates
 
 pytestmark = [
     pytest.mark.gpu,
@@ -201,7 +201,7 @@ def test_a_captured_step_gives_the_weights_of_eager_ones(name: str) -> None:
         graph.replay()
     torch.testing.assert_close(captured.reweight.weights, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(captured.model[0].weight, eager.model[0].weight, rtol=1e-5, atol=1e-5)
-    assert captured.reweight.ledger.seen_steps == 10
+    assert captured.reweight.weight_state.seen_steps == 10
     assert expected.std() > 1e-3
 
 
@@ -292,7 +292,7 @@ def test_duplicates_are_averaged_in_the_same_way_every_time() -> None:
     values = torch.rand(100_000, generator=generator, device="cuda")
     first = mean_of_duplicates(index, values)
     assert all(torch.equal(mean_of_duplicates(index, values), first) for _ in range(20))
-    store = Store(500).cuda()
+    store = ValuesByIndex(500).cuda()
     store.write(index, values)
     for i in (0, 250, 499):
         torch.testing.assert_close(store.values[i], values[index == i].mean())

@@ -39,9 +39,9 @@ OVERFLOWING = """return [...document.body.querySelectorAll('*')].filter(e => !e.
   .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML.slice(0, 200));"""
 
 
-def ask(page: str, probe: str, folder: Path, width: int = 1000) -> Any:
+def ask(page: str, script: str, folder: Path, width: int = 1000) -> Any:
     """What the probe returns in the page, after a check that nothing went wrong and nothing sticks out."""
-    inner = page.replace("<head>", f"<head>{LISTEN}").replace("</body>", ASK % probe + "</body>")
+    inner = page.replace("<head>", f"<head>{LISTEN}").replace("</body>", ASK % script + "</body>")
     file = folder / "outer.html"
     file.write_text(OUTER % (width, escape(inner, quote=True)), encoding="utf-8")
     command = [

@@ -23,7 +23,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_headings_sort_and_filters_hide(page: str, tmp_path: Path) -> None:
-    probe = """
+    script = """
       const rows = () => [...document.querySelectorAll('tbody tr')].filter(e => !e.hidden).map(e => +e.dataset.index);
       const head = key => document.querySelector(`th button[data-key=${key}]`);
       const set = (id, value) => {
@@ -41,7 +41,7 @@ def test_headings_sort_and_filters_hide(page: str, tmp_path: Path) -> None:
       set('filter', '12'); found.number = rows(); set('filter', '');
       document.getElementById('differ').click(); found.differ = rows();
       return found;"""
-    found = ask(page, probe, tmp_path)
+    found = ask(page, script, tmp_path)
     assert found["start"] == found["rank"] == [12, 11, 13, 10]
     assert found["index"] == [10, 11, 12, 13]
     assert (found["down"], found["order"]) == ([13, 12, 11, 10], "descending")
@@ -53,13 +53,13 @@ def test_headings_sort_and_filters_hide(page: str, tmp_path: Path) -> None:
 
 
 def test_it_shows_pictures_lines_and_names_as_text(page: str, tmp_path: Path) -> None:
-    probe = """
+    script = """
       const all = query => [...document.querySelectorAll(query)], name = '<script>alert(1)<' + '/script>';
       return {
         names: all('td').filter(e => e.textContent === name).length, scripts: all('td script').length,
         images: all('img').filter(e => e.naturalWidth).length,
         lines: all('.spark polyline').filter(e => e.getTotalLength() > 100).length};"""
-    assert ask(page, probe, tmp_path) == {"names": 5, "images": 2, "scripts": 0, "lines": 4}
+    assert ask(page, script, tmp_path) == {"names": 5, "images": 2, "scripts": 0, "lines": 4}
 
 
 @pytest.mark.parametrize("width", [390, 1000])

@@ -48,7 +48,7 @@ def sweep(tmp_path: Path) -> str:
 
 
 def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> None:
-    probe = (
+    script = (
         SHOWN
         + """
       const drawn = visible('figure[data-curves] .curve').filter(e => e.getTotalLength() > 0).length;
@@ -56,7 +56,7 @@ def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> Non
       dead: visible('[data-curves=accuracy] .other').length,
       steps: names('.steps'), images: visible('img').filter(e => e.naturalWidth === 4).length};"""
     )
-    answer = ask(runs, probe, tmp_path)
+    answer = ask(runs, script, tmp_path)
     everybody = ["uniform", "adiw-kl", "adiw-wa", HOSTILE]
     assert answer["rows"] == answer["keys"] == everybody
     assert answer["curves"] == sorted(everybody)
@@ -68,7 +68,7 @@ def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> Non
 
 
 def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Path) -> None:
-    probe = (
+    script = (
         SHOWN
         + """
       const steps = {}, input = document.getElementById('filter');
@@ -83,7 +83,7 @@ def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Pa
       document.getElementById('all').click(); steps.all = shown().rows;
       return steps;"""
     )
-    steps = ask(runs, probe, tmp_path)
+    steps = ask(runs, script, tmp_path)
     assert steps["typed"] == {
         "rows": ["adiw-kl", "adiw-wa"],
         "keys": ["adiw-kl", "adiw-wa"],
@@ -106,7 +106,7 @@ def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Pa
 
 
 def test_mouse_touch_and_keys_read_values(runs: str, tmp_path: Path) -> None:
-    probe = (
+    script = (
         SHOWN
         + """
       const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot'), said = [];
@@ -130,7 +130,7 @@ def test_mouse_touch_and_keys_read_values(runs: str, tmp_path: Path) -> None:
       said.push(heard());
       return said;"""
     )
-    said = ask(runs, probe, tmp_path)
+    said = ask(runs, script, tmp_path)
     first, second = "Epoch 1adiw-kl 55.0uniform 30.0adiw-wa 20.0", "Epoch 2adiw-kl 71.0uniform 40.0adiw-wa 30.0"
     last = "Epoch 3adiw-kl 85.0uniform 45.5"
     assert said[:5] == [last, first, second, last, first]
@@ -141,7 +141,7 @@ def test_mouse_touch_and_keys_read_values(runs: str, tmp_path: Path) -> None:
 
 
 def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
-    probe = (
+    script = (
         SHOWN
         + """
       const chart = document.querySelector('[data-curves=accuracy]'), said = [readout(chart)];
@@ -152,7 +152,7 @@ def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
       const pair = readout(document.querySelector('[data-curves~=weight_intact]'));
       return {said, before, after: ticks(), pair};"""
     )
-    answer = ask(sweep(tmp_path), probe, tmp_path)
+    answer = ask(sweep(tmp_path), script, tmp_path)
     long = "A method with quite a long name"
     assert answer["said"] == [
         f"Epoch 12{long} 30.0ADIW-KL 20.0Uniform 10.0",
@@ -165,7 +165,7 @@ def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
 
 def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path / "sweep", [record("KL", "b", 0, [50.0] * 12)], ["KL"], ["a", "b"])
-    probe = (
+    script = (
         SHOWN
         + """
       const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot');
@@ -181,7 +181,7 @@ def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) 
     )
     drawn = [1, "Epoch", "slider", True]
     nothing = "Nothing to draw of the methods shown in this setting."
-    assert ask(render(load_page(folder)), probe, tmp_path) == [drawn, [0, "", "img", False], drawn, nothing]
+    assert ask(render(load_page(folder)), script, tmp_path) == [drawn, [0, "", "img", False], drawn, nothing]
 
 
 @pytest.mark.parametrize("width", [390, 768, 1000])

@@ -6,8 +6,8 @@ SUITE = [f"tests/divergences/test_{name}.py" for name in ("settings", "defaults"
 EVERY = "tests/divergences/test_every_divergence.py"
 
 CORE: dict[str, list[str]] = {
-    "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
-    "adiw/divergences/protocol.py": ["tests/divergences/test_settings.py", "tests/test_estimation.py"],
+    "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
+    "adiw/divergences/protocol.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
     "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
@@ -16,11 +16,11 @@ CORE: dict[str, list[str]] = {
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
-    "adiw/projections.py": ["tests/test_projections.py"],
-    "adiw/store.py": ["tests/test_store.py"],
-    "adiw/ledger.py": ["tests/test_ledger.py"],
-    "adiw/probe.py": ["tests/test_probe.py"],
-    "adiw/reading.py": ["tests/test_reading.py"],
+    "adiw/matching/projections.py": ["tests/matching/test_projections.py"],
+    "adiw/reweighting/values_by_index.py": ["tests/reweighting/test_values_by_index.py"],
+    "adiw/reweighting/weight_state.py": ["tests/reweighting/test_weight_state.py"],
+    "adiw/reweighting/validation_stream.py": ["tests/reweighting/test_validation_stream.py"],
+    "adiw/reweighting/dataset_cache.py": ["tests/reweighting/test_dataset_cache.py"],
 }
 
 

@@ -13,15 +13,15 @@ from adiw.arguments import check_count, is_positive
 from adiw.baselines import interior
 from adiw.baselines.quadratic import resolve_solver
 from adiw.divergences import MMD, MMDProblem
-from adiw.groups import only
-from adiw.health import Summary
-from adiw.ledger import Ledger
-from adiw.observer import Criterion, Forward, Observer, follow
-from adiw.pair import Pair, match
-from adiw.probe import Probe, Window
-from adiw.randomness import Randomness
-from adiw.reading import CACHE_BYTES
-from adiw.transforms import LossValue, Observed
+from adiw.matching.batches import MatchedBatches, match
+from adiw.matching.groups import masked
+from adiw.reweighting.dataset_cache import CACHE_BYTES
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.transforms import LossValue, Observed
+from adiw.reweighting.validation_stream import ValidationStream, Window
+from adiw.reweighting.weight_state import WeightState
 
 RIDGE = 1e-5  # added to the diagonal of K
 
@@ -78,11 +78,13 @@ class DIW(nn.Module):
         self.width, self.reduction, self.warmup_steps = width, reduction, warmup_steps
         self.solve = resolve_solver(solver)
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
-        self.observer = Observer(model, criterion, forward, LossValue())
-        order = Randomness(generator).on_host()
-        self.probe = Probe(val_set, val_batch, None, order, cache_bytes, val_workers)
-        self.ledger = Ledger(num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})")
-        self.probe.team = self.ledger.team
+        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        order = ResumableGenerator(generator).on_host()
+        self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
+        self.weight_state = WeightState(
+            num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})"
+        )
+        self.val_stream.processes = self.weight_state.processes
         follow(self, model)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -93,67 +95,71 @@ class DIW(nn.Module):
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
-        return self.ledger.weights
+        return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch, or the sum: a scalar, ready for backward."""
-        losses = self.observer.losses(outputs, targets)
+        losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
         reason = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
-        batch = self.observer.training_batch(inputs, targets, reason)
-        step = self.ledger.enter(index, losses)
+        batch = self.evaluator.training_batch(inputs, targets, reason)
+        step = self.weight_state.enter(index, losses)
         if step.first:
-            self.ledger.team.share_state(self)
+            self.weight_state.processes.share_state(self)
         with torch.no_grad():
             train, val = self._observe(batch, outputs)
-            weights = self.estimate(step.everyone, self.ledger.whole(train), val, step.sound)
-            weights = self.ledger.team.own(weights, len(losses))
-        mean = self.ledger.weighted_mean(step, weights, losses, outputs)
+            weights = self.estimate(step.everyone, self.weight_state.whole(train), val, step.sound)
+            weights = self.weight_state.processes.own(weights, len(losses))
+        mean = self.weight_state.weighted_mean(step, weights, losses, outputs)
         if self.reduction == "mean":
             return mean
-        return mean * (len(losses) if self.ledger.team.size == 1 else step.present.sum())
+        return mean * (len(losses) if self.weight_state.processes.size == 1 else step.present.sum())
 
     def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:
         """z of the training batch and of a validation batch, in evaluation mode."""
-        dtype = self.ledger.used.slots.dtype
-        train = self.observer.evaluate(batch, self.observer.precision_of(outputs), dtype)
-        val = self.probe.read(
-            lambda val_batch: self.observer.evaluate(val_batch, self.observer.precision_of(outputs), dtype)
+        dtype = self.weight_state.used.slots.dtype
+        train = self.evaluator.evaluate(batch, self.evaluator.precision_of(outputs), dtype)
+        val = self.val_stream.read(
+            lambda val_batch: self.evaluator.evaluate(val_batch, self.evaluator.precision_of(outputs), dtype)
         )
         return train, val
 
     def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
         """Weight estimation alone, see ``adiw.ADIW.estimate``: (n,), zero for samples whose z is not finite."""
-        pair = match(train.z.double(), val.z.double())
-        solution = self.solve(kernel_mean_matching(pair, self.width))
-        weights = only(self.ledger.ready(self.warmup_steps), only(pair.taking_part("train"), solution), 1)
-        self.ledger.used.write(index, weights, finite)
+        batches = match(train.z.double(), val.z.double())
+        solution = self.solve(kernel_mean_matching(batches, self.width))
+        weights = masked(
+            self.weight_state.ready(self.warmup_steps), masked(batches.taking_part("train"), solution), 1
+        )
+        self.weight_state.used.write(index, weights, finite)
         return weights
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
-        return self.ledger.summary(self.probe, bound=MMD().upper)
+        return self.weight_state.summary(self.val_stream, bound=MMD().upper)
 
 
-def kernel_mean_matching(pair: Pair, width: float | Literal["quantile"]) -> MMDProblem:
+def kernel_mean_matching(batches: MatchedBatches, width: float | Literal["quantile"]) -> MMDProblem:
     """DIW's quadratic program for a pair of batches, the ridge included."""
     if width == "quantile":
         # exp(-gamma d^2) is the kernel of width one between values scaled by sqrt(2 gamma).
-        scale = (2 * quantile_gamma(pair)).sqrt()
-        pair, width = replace(pair, z_train=pair.z_train * scale, z_val=pair.z_val * scale), 1.0
-    problem = MMD(width=width).problem(pair)
+        scale = (2 * quantile_gamma(batches)).sqrt()
+        batches, width = replace(batches, z_train=batches.z_train * scale, z_val=batches.z_val * scale), 1.0
+    problem = MMD(width=width).problem(batches)
     return replace(problem, K=problem.K + RIDGE * torch.eye(len(problem.k), device=problem.k.device))
 
 
-def quantile_gamma(pair: Pair, share: float = 0.01) -> Tensor:
+def quantile_gamma(batches: MatchedBatches, share: float = 0.01) -> Tensor:
     """The quantile of the distances between different training samples: a scalar, zero when there are no two.
 
     >>> quantile_gamma(match(torch.tensor([[0.0], [1.0], [5.0]]), torch.zeros(1, 1)), share=0.5)
     tensor(4.)
     """
-    first, second = torch.triu_indices(len(pair.z_train), len(pair.z_train), offset=1, device=pair.z_train.device)
-    both = pair.used_train[first] & pair.used_train[second]
-    distance = (pair.z_train[first, 0] - pair.z_train[second, 0]).abs()
+    first, second = torch.triu_indices(
+        len(batches.z_train), len(batches.z_train), offset=1, device=batches.z_train.device
+    )
+    both = batches.used_train[first] & batches.used_train[second]
+    distance = (batches.z_train[first, 0] - batches.z_train[second, 0]).abs()
     known = torch.cat([torch.where(both, distance, torch.nan), distance.new_full((1,), torch.nan)])
     return known.nanquantile(share).nan_to_num(0)

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
-from adiw.health import Summary
-from adiw.ledger import Ledger
-from adiw.observer import Criterion, Forward, Observer, follow
-from adiw.transforms import LossValue
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.transforms import LossValue
+from adiw.reweighting.weight_state import WeightState
 
 
 class Fixed(nn.Module):
@@ -40,28 +40,28 @@ class Fixed(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        self.observer = Observer(model, criterion, forward, LossValue())
-        self.ledger = Ledger(num_train, "Fixed()")
+        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        self.weight_state = WeightState(num_train, "Fixed()")
         weights = _check_weights(weights, num_train)
-        self.ledger.weights.copy_(weights)
+        self.weight_state.weights.copy_(weights)
         follow(self, model)
 
     @property
     def weights(self) -> Tensor:
         """The given weights, (num_train,)."""
-        return self.ledger.weights
+        return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses = self.observer.losses(outputs, targets)
+        losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        step = self.ledger.enter(index, losses)
-        return self.ledger.weighted_mean(step, self.ledger.used.read(step.index), losses, outputs)
+        step = self.weight_state.enter(index, losses)
+        return self.weight_state.weighted_mean(step, self.weight_state.used.read(step.index), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
-        return self.ledger.summary()
+        return self.weight_state.summary()
 
 
 def _check_weights(weights: Tensor, num_train: int) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from adiw.divergences import MMDProblem
-from adiw.groups import only
+from adiw.matching.groups import masked
 
 ITERATIONS = 20  # the tests compare the optimum with cvxopt's
 State = tuple[Tensor, Tensor, Tensor]  # of an iterate: x, room, dual
@@ -87,7 +87,7 @@ def solve(problem: MMDProblem, iterations: int = ITERATIONS, advance: Callable[.
     [3.0, 0.0]
     """
     K, k = problem.K, problem.k
-    used = only(problem.group, torch.ones_like(k))
+    used = masked(problem.group, torch.ones_like(k))
     slack = problem.slack
     corner = torch.cat([torch.zeros_like(k), torch.full_like(k, problem.upper), 1 + slack, slack - 1])
     limits = Inequalities(used / used.sum().clamp_min(1), corner)

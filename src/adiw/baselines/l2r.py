@@ -8,13 +8,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.baselines.virtual import Virtual
-from adiw.health import Summary
-from adiw.ledger import Ledger
-from adiw.limits import rescale_to_mean_one
-from adiw.observer import Criterion, Forward, follow
-from adiw.probe import Probe
-from adiw.randomness import Randomness
-from adiw.reading import CACHE_BYTES
+from adiw.matching.limits import rescale_to_mean_one
+from adiw.reweighting.dataset_cache import CACHE_BYTES
+from adiw.reweighting.model_evaluator import Criterion, Forward, follow
+from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.weight_state import WeightState
 
 
 class L2R(nn.Module):
@@ -55,10 +55,10 @@ class L2R(nn.Module):
     ) -> None:
         super().__init__()
         self.virtual = Virtual(model, criterion, forward)
-        order = Randomness(generator).on_host()
-        self.probe = Probe(val_set, val_batch, None, order, cache_bytes, val_workers)
-        self.ledger = Ledger(num_train, "L2R()")
-        self.probe.team = self.ledger.team
+        order = ResumableGenerator(generator).on_host()
+        self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
+        self.weight_state = WeightState(num_train, "L2R()")
+        self.val_stream.processes = self.weight_state.processes
         follow(self, model)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -68,27 +68,27 @@ class L2R(nn.Module):
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,), in the unit of mean(weights * loss)."""
-        return self.ledger.weights
+        return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """sum(w * loss) of a batch: a scalar, ready for backward."""
-        observer = self.virtual.observer
-        losses = observer.losses(outputs, targets)
+        evaluator = self.virtual.evaluator
+        losses = evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        batch = observer.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
-        step, team = self.ledger.enter(index, losses), self.ledger.team
+        batch = evaluator.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
+        step, processes = self.weight_state.enter(index, losses), self.weight_state.processes
         if step.first:
             self.virtual.check_processes()
-            team.share_state(self)
+            processes.share_state(self)
         theta = self.virtual.theta()
-        direction = self.virtual.validation_gradient(theta, self.probe, outputs)
+        direction = self.virtual.validation_gradient(theta, self.val_stream, outputs)
         agreement = self.virtual.slopes(theta, batch, outputs, direction)
-        agreement = team.gather(torch.where(step.finite, agreement, 0).clamp_min(0), 0)
+        agreement = processes.gather(torch.where(step.finite, agreement, 0).clamp_min(0), 0)
         weights = rescale_to_mean_one(agreement, float("inf"), step.present)  # n times the w that sums to one
-        self.ledger.keep(step, weights)
-        return self.ledger.weighted_mean(step, team.own(weights, len(losses)), losses, outputs)
+        self.weight_state.keep(step, weights)
+        return self.weight_state.weighted_mean(step, processes.own(weights, len(losses)), losses, outputs)
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
-        return self.ledger.summary(self.probe)
+        return self.weight_state.summary(self.val_stream)

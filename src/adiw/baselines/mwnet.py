@@ -11,12 +11,12 @@ from torch.optim import Adam, Optimizer
 
 from adiw.arguments import is_positive
 from adiw.baselines.virtual import Virtual
-from adiw.health import Summary
-from adiw.ledger import Ledger, Step
-from adiw.observer import Criterion, Forward, follow
-from adiw.probe import Probe
-from adiw.randomness import Randomness
-from adiw.reading import CACHE_BYTES, map_tensors
+from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
+from adiw.reweighting.model_evaluator import Criterion, Forward, follow
+from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.weight_state import Step, WeightState
 
 HIDDEN = 100
 
@@ -73,12 +73,12 @@ class MWNet(nn.Module):
             raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
         self.optimizer, self.learning_rate = optimizer, learning_rate
         self.virtual = Virtual(model, criterion, forward)
-        generator = Randomness(generator).on(torch.device("cpu"))
-        self.probe = Probe(val_set, val_batch, None, generator, cache_bytes, val_workers)
+        generator = ResumableGenerator(generator).on(torch.device("cpu"))
+        self.val_stream = ValidationStream(val_set, val_batch, None, generator, cache_bytes, val_workers)
         self.network = start_network(generator)
         self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
-        self.ledger = Ledger(num_train, "MWNet()")
-        self.probe.team = self.ledger.team
+        self.weight_state = WeightState(num_train, "MWNet()")
+        self.val_stream.processes = self.weight_state.processes
         follow(self, model)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -88,40 +88,40 @@ class MWNet(nn.Module):
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,), between 0 and 1; one for samples not seen yet."""
-        return self.ledger.weights
+        return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(V * loss) of a batch: a scalar, ready for backward."""
-        observer = self.virtual.observer
-        losses = observer.losses(outputs, targets)
+        evaluator = self.virtual.evaluator
+        losses = evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        batch = observer.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
-        step = self.ledger.enter(index, losses)
+        batch = evaluator.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
+        step = self.weight_state.enter(index, losses)
         if step.first:
             self.virtual.check_processes()
-            self.ledger.team.share_state(self)
+            self.weight_state.processes.share_state(self)
         values = torch.where(step.finite, losses, 0).detach()
         self._learn(step, values, batch, outputs)
         weights = self._evaluate(values).detach()
-        self.ledger.keep(step, self.ledger.team.gather(weights, 1.0))
-        return self.ledger.weighted_mean(step, weights, losses, outputs)
+        self.weight_state.keep(step, self.weight_state.processes.gather(weights, 1.0))
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def _learn(self, step: Step, values: Tensor, batch: Any, outputs: Any) -> None:
         """One step of Adam on psi, from the losses ``values`` (n,) and the batch that they belong to."""
-        rate, team = self._learning_rate(), self.ledger.team
-        share = 1 if team.size == 1 else len(values) / step.present.sum()  # of the batch: ours of all samples
+        rate, processes = self._learning_rate(), self.weight_state.processes
+        share = 1 if processes.size == 1 else len(values) / step.present.sum()  # of the batch: ours of all samples
         theta = self.virtual.theta()
         with torch.enable_grad():
             weights = self._evaluate(values)
         descent, _ = self.virtual.gradient(theta, batch, outputs, share * weights.detach())
-        team.add(descent.values())
+        processes.add(descent.values())
         ahead = {name: value - rate * descent[name] for name, value in theta.items()}
-        direction = self.virtual.validation_gradient(ahead, self.probe, outputs)
+        direction = self.virtual.validation_gradient(ahead, self.val_stream, outputs)
         slopes = self.virtual.slopes(theta, batch, outputs, direction)
         psi = list(self.network.parameters())
         gradients = torch.autograd.grad(weights, psi, -rate * share / len(values) * slopes)
-        team.add(gradients)
+        processes.add(gradients)
         for parameter, gradient in zip(psi, gradients, strict=True):
             parameter.grad = gradient
         self.adam.step()
@@ -140,7 +140,7 @@ class MWNet(nn.Module):
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
-        return self.ledger.summary(self.probe, bound=1.0)
+        return self.weight_state.summary(self.val_stream, bound=1.0)
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"adam": self.adam.state_dict()}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from adiw.baselines import interior
 from adiw.divergences import MMDProblem
-from adiw.groups import only
+from adiw.matching.groups import masked
 
 Solver = Callable[[MMDProblem], Tensor]
 
@@ -60,7 +60,7 @@ def _solve_with(name: str, problem: MMDProblem) -> np.ndarray:
     import qpsolvers
     from scipy.sparse import csc_matrix
 
-    parts = (problem.K, problem.k, only(problem.group, torch.ones_like(problem.k)), problem.slack)
+    parts = (problem.K, problem.k, masked(problem.group, torch.ones_like(problem.k)), problem.slack)
     K, k, used, slack = (x.double().cpu().numpy() for x in parts)
     if not used.any():
         return np.ones_like(k)

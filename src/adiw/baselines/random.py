@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.health import Summary
-from adiw.ledger import Ledger
-from adiw.limits import rescale_to_mean_one
-from adiw.observer import Criterion, Forward, Observer, follow
-from adiw.randomness import Randomness
-from adiw.transforms import LossValue
+from adiw.matching.limits import rescale_to_mean_one
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.transforms import LossValue
+from adiw.reweighting.weight_state import WeightState
 
 
 class Random(nn.Module):
@@ -40,37 +40,39 @@ class Random(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        self.observer = Observer(model, criterion, forward, LossValue())
-        self.randomness = Randomness(generator)
-        self.ledger = Ledger(num_train, "Random()")
+        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        self.randomness = ResumableGenerator(generator)
+        self.weight_state = WeightState(num_train, "Random()")
         follow(self, model)
 
     @property
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,)."""
-        return self.ledger.weights
+        return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses = self.observer.losses(outputs, targets)
+        losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        step = self.ledger.enter(index, losses)
+        step = self.weight_state.enter(index, losses)
         if step.first:
-            self.ledger.team.share_state(self)
+            self.weight_state.processes.share_state(self)
         weights = rectified_gaussian(len(step.everyone), losses, self.randomness.on(losses.device), step.present)
-        self.ledger.keep(step, weights)
-        return self.ledger.weighted_mean(step, self.ledger.team.own(weights, len(losses)), losses, outputs)
+        self.weight_state.keep(step, weights)
+        return self.weight_state.weighted_mean(
+            step, self.weight_state.processes.own(weights, len(losses)), losses, outputs
+        )
 
     def summary(self) -> Summary:
         """Health of the weights; see ``adiw.ADIW.summary``."""
-        return self.ledger.summary()
+        return self.weight_state.summary()
 
     def get_extra_state(self) -> dict[str, Any]:
         return {"randomness": self.randomness.state()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.randomness.restore(state["randomness"], self.ledger.seen_steps.device)
+        self.randomness.restore(state["randomness"], self.weight_state.seen_steps.device)
 
 
 def rectified_gaussian(size: int, like: Tensor, generator: Generator, present: Tensor | None = None) -> Tensor:

@@ -14,10 +14,10 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.directional import Parameters, double_backward, forward_mode, lacks_forward_mode
-from adiw.losses import guard_gradient
-from adiw.observer import Criterion, Forward, Observer, Precision, autocast_to
-from adiw.probe import Probe
-from adiw.transforms import LossValue
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, Precision, autocast_to
+from adiw.reweighting.per_sample_losses import guard_gradient
+from adiw.reweighting.transforms import LossValue
+from adiw.reweighting.validation_stream import ValidationStream
 
 
 class Virtual(nn.Module):
@@ -30,11 +30,11 @@ class Virtual(nn.Module):
 
     def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None) -> None:
         super().__init__()
-        self.observer = Observer(model, criterion, forward, LossValue())
+        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         self.has_forward_mode = True  # until an operator says otherwise
         self._sure = False  # until a pass has shown that none does: torch.compile would look into a custom operator
         self._compiled: Callable[..., Tensor] | None = None
-        self._call = partial(functional_call, _Pass(self.observer))  # a module as such would be part of our state
+        self._call = partial(functional_call, _Pass(self.evaluator))  # a module as such would be part of our state
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let torch.compile, with these arguments, translate the passes through the model.
@@ -46,7 +46,7 @@ class Virtual(nn.Module):
 
     def theta(self) -> dict[str, Tensor]:
         """The model's parameters that train, now, without their graph."""
-        named = self.observer.model.named_parameters()
+        named = self.evaluator.model.named_parameters()
         return {name: value.detach() for name, value in named if value.requires_grad}
 
     def gradient(
@@ -55,25 +55,25 @@ class Virtual(nn.Module):
         """(grad of mean(weights * loss) at theta, which losses are finite (n,)); the others count as zero."""
         with torch.enable_grad():
             leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
-            virtual_outputs, targets = self._outputs(leaves, batch, self.observer.precision_of(outputs))
-            losses = self.observer.losses(virtual_outputs, targets)
+            virtual_outputs, targets = self._outputs(leaves, batch, self.evaluator.precision_of(outputs))
+            losses = self.evaluator.losses(virtual_outputs, targets)
             finite = losses.isfinite()
             guard_gradient(virtual_outputs, finite)
             mean = torch.where(finite, weights * losses, 0).mean()
             found = torch.autograd.grad(mean, list(leaves.values()), allow_unused=True, materialize_grads=True)
         return dict(zip(leaves, found, strict=True)), finite
 
-    def validation_gradient(self, theta: Parameters, probe: Probe, outputs: Any) -> dict[str, Tensor]:
+    def validation_gradient(self, theta: Parameters, val_stream: ValidationStream, outputs: Any) -> dict[str, Tensor]:
         """grad of the mean loss of the next validation batch at theta, of which several processes do a part each."""
-        index, batch = probe.next_batch()
-        gradient, finite = self.gradient(theta, batch, outputs, probe.real())
-        probe.add_means(gradient.values())
-        probe.nonfinite.index_add_(0, index, (~probe.gather(finite)).to(probe.nonfinite.dtype))
+        index, batch = val_stream.next_batch()
+        gradient, finite = self.gradient(theta, batch, outputs, val_stream.real())
+        val_stream.add_means(gradient.values())
+        val_stream.nonfinite.index_add_(0, index, (~val_stream.gather(finite)).to(val_stream.nonfinite.dtype))
         return gradient
 
     def check_processes(self) -> None:
         """Refuse batch norm where each of several processes has a part of the batch: raised in their first step."""
-        for name, module in self.observer.model.named_modules():
+        for name, module in self.evaluator.model.named_modules():
             if isinstance(module, _BatchNorm) and module.training:
                 raise ValueError(
                     f"L2R and MW-Net differentiate through the batch norm {name!r}, which PyTorch cannot do over "
@@ -82,7 +82,7 @@ class Virtual(nn.Module):
 
     def slopes(self, theta: Parameters, batch: Any, outputs: Any, direction: Parameters) -> Tensor:
         """<direction, grad loss_i(theta)> of each sample, (n,); zero where it is not finite."""
-        given = (theta, direction, batch, self.observer.precision_of(outputs))
+        given = (theta, direction, batch, self.evaluator.precision_of(outputs))
         slopes = self._in_one_graph(*given)
         if slopes is None:
             with _untranslated():
@@ -127,11 +127,11 @@ class Virtual(nn.Module):
 
     def _losses(self, theta: Parameters, batch: Any, precision: Precision) -> Tensor:
         """Per-sample losses (n,) of a batch at theta."""
-        return self.observer.losses(*self._outputs(theta, batch, precision))
+        return self.evaluator.losses(*self._outputs(theta, batch, precision))
 
     def _outputs(self, theta: Parameters, batch: Any, precision: Precision) -> tuple[Any, Any]:
         """(outputs, targets) of a batch at theta."""
-        copies = {f"model.{name}": value.clone() for name, value in self.observer.model.named_buffers()}
+        copies = {f"model.{name}": value.clone() for name, value in self.evaluator.model.named_buffers()}
         swapped = {f"model.{name}": value for name, value in theta.items()}
         with autocast_to(*precision):
             outputs, targets, *_ = self._call({**swapped, **copies}, (batch,))
@@ -157,9 +157,9 @@ def _first_line(error: Exception) -> str:
 class _Pass(nn.Module):
     """The model and the user's forward function as one module, so that ``functional_call`` reaches both."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, evaluator: ModelEvaluator) -> None:
         super().__init__()
-        self.model, self.observer = observer.model, observer
+        self.model, self.evaluator = evaluator.model, evaluator
 
     def forward(self, batch: Any) -> tuple[Any, ...]:
-        return self.observer.run(batch)
+        return self.evaluator.run(batch)

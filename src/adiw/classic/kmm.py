@@ -15,7 +15,7 @@ from adiw.arguments import is_number
 from adiw.classic.bumps import Array, chunks
 from adiw.classic.estimator import RatioEstimator, check_pair, check_points, widths_to_try
 from adiw.divergences import MMDProblem
-from adiw.kernels import gaussian, squared_distances
+from adiw.matching.kernels import gaussian, squared_distances
 
 
 class KMM(RatioEstimator):

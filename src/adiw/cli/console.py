@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from adiw.data import DataError
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.launch import first_to_fail, launched, lost
 from adiw.experiments.run import Interrupted
 from adiw.experiments.watch import DeadRunError
-from adiw.team import Team
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
 
@@ -97,7 +97,7 @@ class StopRequest:
             return
         if self.asked and not launched():
             raise KeyboardInterrupt(self.farewell)
-        if not self.asked and Team().rank == 0:
+        if not self.asked and ProcessGroup().rank == 0:
             again = "" if launched() else " (again to stop at once)"
             print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
         self.asked = True

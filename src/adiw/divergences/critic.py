@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from adiw.groups import spread
-from adiw.limits import NEGLIGIBLE
-from adiw.pair import Pair, is_finite
+from adiw.matching.batches import MatchedBatches, is_finite
+from adiw.matching.groups import per_sample
+from adiw.matching.limits import NEGLIGIBLE
 
 HIDDEN = 64
 
@@ -56,12 +56,14 @@ class Loss:
     share: Tensor  # (n, 1) the factor of each point's penalty
 
     @classmethod
-    def build(cls, pair: Pair, unit: float | Tensor, weights: Tensor, penalty: Tensor) -> Loss:
-        z, used = torch.cat([pair.z_train, pair.z_val]) / unit, pair.used_train.to(weights.dtype)
-        on_train = weights * used / spread(pair.num_train, pair.of_train)
-        factors = torch.cat([on_train / pair.num_groups, -pair.share_val / pair.num_groups, torch.ones_like(weights)])
-        group = torch.cat([pair.group_train, pair.group_val, pair.group_train])
-        own = group[:, None] == torch.arange(pair.num_groups, device=z.device)
+    def build(cls, batches: MatchedBatches, unit: float | Tensor, weights: Tensor, penalty: Tensor) -> Loss:
+        z, used = torch.cat([batches.z_train, batches.z_val]) / unit, batches.used_train.to(weights.dtype)
+        on_train = weights * used / per_sample(batches.num_train, batches.of_train)
+        factors = torch.cat(
+            [on_train / batches.num_groups, -batches.share_val / batches.num_groups, torch.ones_like(weights)]
+        )
+        group = torch.cat([batches.group_train, batches.group_val, batches.group_train])
+        own = group[:, None] == torch.arange(batches.num_groups, device=z.device)
         return cls(z, own * factors[:, None], (penalty * used / used.sum().clamp_min(1))[:, None])
 
     def gradient(self, theta: Tensor, points: Tensor) -> Tensor:
@@ -89,35 +91,35 @@ class Loss:
         return torch.cat(parts)
 
 
-def interpolate(pair: Pair, weights: Tensor, times: int, generator: Generator) -> Tensor:
+def interpolate(batches: MatchedBatches, weights: Tensor, times: int, generator: Generator) -> Tensor:
     """Points on the lines between validation samples and training samples of their group, (times, n, dim).
 
     Each training sample is replaced by one drawn from its group in proportion to the weights, and joined to a
     validation sample of that group drawn at random.
     """
-    n, z = len(pair.z_train), pair.z_train
+    n, z = len(batches.z_train), batches.z_train
     at, other, part = torch.rand(3, n, times, generator=generator, dtype=torch.float64, device=z.device)
     # The smallest mass is for a group whose weights are all zero: it draws uniformly, and from itself.
-    drawn = _draw(weights.clamp_min(NEGLIGIBLE), pair, "train", at)
-    joined = _draw(torch.ones_like(pair.z_val[:, 0]), pair, "val", other)
-    return torch.lerp(z[drawn], pair.z_val[joined], part.T[..., None].to(z.dtype))
+    drawn = _draw(weights.clamp_min(NEGLIGIBLE), batches, "train", at)
+    joined = _draw(torch.ones_like(batches.z_val[:, 0]), batches, "val", other)
+    return torch.lerp(z[drawn], batches.z_val[joined], part.T[..., None].to(z.dtype))
 
 
-def _draw(mass: Tensor, pair: Pair, side: Literal["train", "val"], at: Tensor) -> Tensor:
+def _draw(mass: Tensor, batches: MatchedBatches, side: Literal["train", "val"], at: Tensor) -> Tensor:
     """Positions (times, n) of samples of one side, drawn in proportion to ``mass`` from each training sample's group.
 
     ``at`` (n, times) are random numbers: each is looked up in the running sum of the masses, in double precision, so
     that rounding lets next to none fall on a sample without mass. Who is left out gets anybody.
     """
-    used = pair.used_train if side == "train" else pair.used_val
-    open_to = used[None] if pair.num_groups == 1 else pair.same("train", side)  # (1 or n, samples of the side)
+    used = batches.used_train if side == "train" else batches.used_val
+    open_to = used[None] if batches.num_groups == 1 else batches.same("train", side)  # (1 or n, samples of the side)
     running = torch.where(open_to, mass.double(), 0).cumsum(1)
     found = torch.searchsorted(running, at.view(len(running), -1) * running[:, -1:], right=True)
     return found.clamp_max(len(mass) - 1).view_as(at).T
 
 
 def learn(
-    pair: Pair,
+    batches: MatchedBatches,
     unit: float | Tensor,
     weights: Tensor,
     memory: Mapping[str, Tensor],
@@ -127,12 +129,12 @@ def learn(
     generator: Generator,
 ) -> dict[str, Tensor]:
     """``updates`` steps of Adam (betas 0.9 and 0.999) on the critic's loss, with new points for each."""
-    loss = Loss.build(pair, unit, weights, penalty)
+    loss = Loss.build(batches, unit, weights, penalty)
     theta, mean, square = (memory[name] for name in ("theta", "mean", "square"))
     steps = memory["updates"] + torch.arange(1, updates + 1, device=theta.device)
     rates = (learning_rate / (1 - 0.9 ** steps.double())).to(theta.dtype)
     unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
-    for step, points in enumerate(interpolate(pair, weights, updates, generator) / unit):
+    for step, points in enumerate(interpolate(batches, weights, updates, generator) / unit):
         gradient = loss.gradient(theta, points)
         sound = is_finite(gradient.dot(gradient))  # a wild sample must not end the critic
         gradient = torch.where(sound, gradient, 0)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
-from adiw.groups import group_sum, spread
-from adiw.kernels import Width, kernel_to, resolve_width
-from adiw.pair import Pair
-from adiw.projections import clamp_rescale, clamp_to_one, rescale, smallest_mass, some_mass, weighted_simplex
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import group_sum, per_sample
+from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.projections import clamp_rescale, clamp_to_one, rescale, smallest_mass, some_mass, weighted_simplex
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -53,12 +53,12 @@ class KL:
         known = ("rescale", "optimum", "euclidean")
         check_setting(self, "update", self.update in known, f"one of {', '.join(map(repr, known))}")
 
-    def problem(self, pair: Pair) -> KLProblem:
-        width = resolve_width(self.width, pair, fraction=1 / 3)
-        psi_train, psi_val = kernel_to("val", pair, width).split([len(pair.z_train), len(pair.z_val)])
-        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.of_val)
-        groups = (pair.of_train, pair.of_val, pair.num_groups)
-        return KLProblem(psi_val, psi_bar, psi_train, pair.share_val, *groups, self.update)
+    def problem(self, batches: MatchedBatches) -> KLProblem:
+        width = resolve_width(self.width, batches, fraction=1 / 3)
+        psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
+        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.of_val)
+        groups = (batches.of_train, batches.of_val, batches.num_groups)
+        return KLProblem(psi_val, psi_bar, psi_train, batches.share_val, *groups, self.update)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class KLProblem:
         plain = torch.addmv(params, self.psi_val.T, self.share / self._density(params), beta=0, alpha=-1)
         if self.update != "optimum":
             return plain
-        mass = spread(self._mass(params), self.group_centre)
+        mass = per_sample(self._mass(params), self.group_centre)
         return plain + torch.where(mass > smallest_mass(mass.dtype), self.psi_bar / some_mass(mass), 0)
 
     def project(self, params: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class KLProblem:
         return rescale(params, self._mass(params), self.group_centre)
 
     def weights(self, params: Tensor) -> Tensor:
-        reached = spread(self._mass(params) > smallest_mass(params.dtype), self.group_train)
+        reached = per_sample(self._mass(params) > smallest_mass(params.dtype), self.group_train)
         return torch.where(reached, self.psi_train @ params, 1)  # no training sample near any centre: uniform
 
     def _density(self, params: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from adiw.arguments import is_number, is_real
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
-from adiw.groups import spread
-from adiw.kernels import Width, kernel_to, resolve_width
-from adiw.pair import Pair
-from adiw.projections import box_mean_band
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import per_sample
+from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.projections import box_mean_band
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,18 @@ class MMD:
         check_setting(self, "step", self.step in ("plain", "local"), "'plain' or 'local'")
         check_setting(self, "slack", self.slack is None or is_number(self.slack, least=0), "None or a number from 0")
 
-    def problem(self, pair: Pair) -> MMDProblem:
-        width = resolve_width(self.width, pair, fraction=0.007)
-        kernel = kernel_to("train", pair, width)
-        n = len(pair.z_train)
-        if pair.z_train.shape[1] > 1:  # distances of vectors are rounded, but nobody is far from itself
+    def problem(self, batches: MatchedBatches) -> MMDProblem:
+        width = resolve_width(self.width, batches, fraction=0.007)
+        kernel = kernel_to("train", batches, width)
+        n = len(batches.z_train)
+        if batches.z_train.shape[1] > 1:  # distances of vectors are rounded, but nobody is far from itself
             kernel[:n].diagonal().fill_(1)
-        K = kernel[:n] * pair.used_train[:, None]
-        k = kernel[n:].sum(0) * spread(pair.num_train / pair.num_val, pair.of_train)
-        root = pair.num_train.sqrt()
+        K = kernel[:n] * batches.used_train[:, None]
+        k = kernel[n:].sum(0) * per_sample(batches.num_train / batches.num_val, batches.of_train)
+        root = batches.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)
         scale = 1 / K.sum(1).clamp_min(1) if self.step == "local" else None
-        return MMDProblem(K, k, self.upper, slack, pair.of_train, scale)
+        return MMDProblem(K, k, self.upper, slack, batches.of_train, scale)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, TypeGuard
 from torch import Generator, Tensor
 
 from adiw.arguments import is_positive
-from adiw.pair import Pair
+from adiw.matching.batches import MatchedBatches
 
 Side = Literal["train", "val"]
 
@@ -54,7 +54,7 @@ class Divergence(Protocol):
         """eta of the projected-gradient step."""
         ...
 
-    def problem(self, pair: Pair) -> Problem:
+    def problem(self, batches: MatchedBatches) -> Problem:
         """The problem for this pair, with whatever (kernels, sorted samples) its functions share."""
         ...
 
@@ -70,7 +70,7 @@ class Learner(Protocol):
         ...
 
     def learn(
-        self, pair: Pair, weights: Tensor, memory: Mapping[str, Tensor], generator: Generator
+        self, batches: MatchedBatches, weights: Tensor, memory: Mapping[str, Tensor], generator: Generator
     ) -> dict[str, Tensor]:
         """The memory after this pair under the current weights (n,)."""
         ...

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from adiw.arguments import is_number
 from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
-from adiw.groups import spread
-from adiw.kernels import Width, kernel_to, resolve_width
-from adiw.pair import Pair
-from adiw.projections import clamp_rescale, non_negative
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import per_sample
+from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.projections import clamp_rescale, non_negative
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class Squared:
         check_step_size(self)
         check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
-    def problem(self, pair: Pair) -> SquaredProblem:
-        width = resolve_width(self.width, pair, fraction=1 / 3)
-        psi_train, psi_val = kernel_to("val", pair, width).split([len(pair.z_train), len(pair.z_val)])
-        h = pair.share_val @ psi_val
-        psi_bar = psi_train.sum(0) / spread(pair.num_train, pair.of_val)
-        start = clamp_rescale(torch.ones_like(h), psi_bar, pair.of_val, pair.num_groups)
-        root = psi_train / spread(pair.num_train.sqrt(), pair.of_train)[:, None]
-        return SquaredProblem(root, h, self.penalty * pair.used_val.to(h.dtype), psi_train, start)
+    def problem(self, batches: MatchedBatches) -> SquaredProblem:
+        width = resolve_width(self.width, batches, fraction=1 / 3)
+        psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
+        h = batches.share_val @ psi_val
+        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.of_val)
+        start = clamp_rescale(torch.ones_like(h), psi_bar, batches.of_val, batches.num_groups)
+        root = psi_train / per_sample(batches.num_train.sqrt(), batches.of_train)[:, None]
+        return SquaredProblem(root, h, self.penalty * batches.used_val.to(h.dtype), psi_train, start)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from torch import Generator, Tensor
 from adiw.arguments import is_count, is_number, is_positive
 from adiw.divergences import critic
 from adiw.divergences.protocol import Problem, Side, check_setting, check_step_size, check_width
-from adiw.groups import group_order, group_sum, only, spread
-from adiw.kernels import Width, resolve_width
-from adiw.pair import Pair
-from adiw.projections import box_mean_band
+from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import group_order, group_sum, masked, per_sample
+from adiw.matching.kernels import Width, resolve_width
+from adiw.matching.projections import box_mean_band
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,17 @@ class Wasserstein:
         check_setting(self, "updates", is_count(self.updates, least=1), "a count from 1")
         check_setting(self, "learning_rate", is_positive(self.learning_rate), "a positive number")
 
-    def problem(self, pair: Pair) -> Problem:
-        unit = resolve_width(self.scale, pair, fraction=1.0)
-        if not self._uses_network(pair.z_train.shape[1]):
-            return SortedProblem.build(pair, unit)
-        pair = _grounded(pair, unit)
-        z, group = torch.cat([pair.z_train, pair.z_val]), torch.cat([pair.group_train, pair.group_val])
-        both = critic.evaluate(pair.memory["theta"], z / unit, group, pair.num_groups)
-        phi, phi_val = both.split([len(pair.z_train), len(pair.z_val)])
-        ready = pair.memory["batches"] > self.pretrain
-        offset = (pair.num_train * pair.sum_val(phi_val) / pair.num_val).sum()
-        return CriticProblem(phi * ready, offset * ready, pair.of_train, pair.num_groups)
+    def problem(self, batches: MatchedBatches) -> Problem:
+        unit = resolve_width(self.scale, batches, fraction=1.0)
+        if not self._uses_network(batches.z_train.shape[1]):
+            return SortedProblem.build(batches, unit)
+        batches = _grounded(batches, unit)
+        z, group = torch.cat([batches.z_train, batches.z_val]), torch.cat([batches.group_train, batches.group_val])
+        both = critic.evaluate(batches.memory["theta"], z / unit, group, batches.num_groups)
+        phi, phi_val = both.split([len(batches.z_train), len(batches.z_val)])
+        ready = batches.memory["batches"] > self.pretrain
+        offset = (batches.num_train * batches.sum_val(phi_val) / batches.num_val).sum()
+        return CriticProblem(phi * ready, offset * ready, batches.of_train, batches.num_groups)
 
     def start(self, dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
         if not self._uses_network(dim):
@@ -79,14 +79,14 @@ class Wasserstein:
         return critic.start(dim, num_groups, like, generator)
 
     def learn(
-        self, pair: Pair, weights: Tensor, memory: Mapping[str, Tensor], generator: Generator
+        self, batches: MatchedBatches, weights: Tensor, memory: Mapping[str, Tensor], generator: Generator
     ) -> dict[str, Tensor]:
         if not memory:
             return {}
-        unit = resolve_width(self.scale, pair, fraction=1.0)
+        unit = resolve_width(self.scale, batches, fraction=1.0)
         penalty = torch.where(memory["batches"] < self.pretrain, 0, self.penalty)
-        pair = _grounded(pair, unit)
-        memory = critic.learn(pair, unit, weights, memory, penalty, self.updates, self.learning_rate, generator)
+        batches = _grounded(batches, unit)
+        memory = critic.learn(batches, unit, weights, memory, penalty, self.updates, self.learning_rate, generator)
         return {**memory, "batches": memory["batches"] + 1}
 
     def _uses_network(self, dim: int) -> bool:
@@ -98,12 +98,14 @@ class Wasserstein:
         return self.critic == "network" or dim > 1
 
 
-def _grounded(pair: Pair, unit: float | Tensor) -> Pair:
+def _grounded(batches: MatchedBatches, unit: float | Tensor) -> MatchedBatches:
     """Samples that are left out moved to zero, and none further away than a network can add up."""
-    info = torch.finfo(pair.z_train.dtype)
-    far = pair.z_train.new_full((), info.max * info.eps) * unit
-    z_train = torch.where(pair.used_train[:, None], pair.z_train, 0).clamp(-far, far)
-    return replace(pair, z_train=z_train, z_val=torch.where(pair.used_val[:, None], pair.z_val, 0).clamp(-far, far))
+    info = torch.finfo(batches.z_train.dtype)
+    far = batches.z_train.new_full((), info.max * info.eps) * unit
+    z_train = torch.where(batches.used_train[:, None], batches.z_train, 0).clamp(-far, far)
+    return replace(
+        batches, z_train=z_train, z_val=torch.where(batches.used_val[:, None], batches.z_val, 0).clamp(-far, far)
+    )
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,10 @@ class CriticProblem:
         return torch.ones_like(self.phi)
 
     def objective(self, params: Tensor) -> Tensor:
-        return self.offset - only(self.group, self.phi * params).sum()
+        return self.offset - masked(self.group, self.phi * params).sum()
 
     def gradient(self, params: Tensor) -> Tensor:
-        return only(self.group, -self.phi)
+        return masked(self.group, -self.phi)
 
     def project(self, params: Tensor) -> Tensor:
         return box_mean_band(params, group=self.group, num_groups=self.num_groups)
@@ -148,37 +150,37 @@ class SortedProblem:
     group: Tensor | None  # (n,), None for a single one of all
 
     @classmethod
-    def build(cls, pair: Pair, unit: float | Tensor) -> SortedProblem:
-        z = torch.cat([pair.z_train[:, 0], pair.z_val[:, 0]])
-        used = torch.cat([pair.used_train, pair.used_val])
-        owner = torch.cat([pair.group_train, pair.group_val]) if pair.num_groups > 1 else None
+    def build(cls, batches: MatchedBatches, unit: float | Tensor) -> SortedProblem:
+        z = torch.cat([batches.z_train[:, 0], batches.z_val[:, 0]])
+        used = torch.cat([batches.used_train, batches.used_val])
+        owner = torch.cat([batches.group_train, batches.group_val]) if batches.num_groups > 1 else None
         # A sample that is left out has no mass. It stands on the first sample of group 0, so as not to add a gap.
         here = used if owner is None else owner == 0
         first = torch.where(here, z, torch.inf).min().clamp_max(torch.finfo(z.dtype).max)
         z = torch.where(used, z, first)
         z = z if isinstance(unit, float) and unit == 1 else z / unit
         owner = None if owner is None else owner.clamp_min(0)
-        order = z.argsort() if owner is None else group_order(z, owner, pair.num_groups)
+        order = z.argsort() if owner is None else group_order(z, owner, batches.num_groups)
         far = torch.finfo(z.dtype).max / (8 * len(z))  # all gaps together are still a number
         z = z[order].clamp(-far, far)
         gap = z.diff(append=z[-1:])
         if owner is not None:
             owner = owner[order]
             gap = torch.where(owner == torch.cat([owner[1:], owner[-1:]]), gap, 0)
-        share = pair.used_train / spread(pair.num_train, pair.of_train)
-        return cls(order, gap, owner, share, pair.share_val, pair.num_train, pair.of_train)
+        share = batches.used_train / per_sample(batches.num_train, batches.of_train)
+        return cls(order, gap, owner, share, batches.share_val, batches.num_train, batches.of_train)
 
     def initial(self) -> Tensor:
         return torch.ones_like(self.share_train)
 
     def objective(self, params: Tensor) -> Tensor:
-        return (spread(self.num_train, self.owner) * self.gap * self._difference(params).abs()).sum()
+        return (per_sample(self.num_train, self.owner) * self.gap * self._difference(params).abs()).sum()
 
     def gradient(self, params: Tensor) -> Tensor:
         rise = self.gap * self._difference(params).sign()
         above = rise - rise.cumsum(0) + self._until_end(rise)  # summed from each sample to its group's end
         unsorted = torch.empty_like(above).scatter_(0, self.order, above)
-        return only(self.group, unsorted[: len(params)])
+        return masked(self.group, unsorted[: len(params)])
 
     def project(self, params: Tensor) -> Tensor:
         return box_mean_band(params, group=self.group, num_groups=len(self.num_train))
@@ -194,8 +196,8 @@ class SortedProblem:
 
     def _until_end(self, values: Tensor) -> Tensor:
         """The running sum of (n + m,) at the end of each sample's group."""
-        return spread(group_sum(values, self.owner, len(self.num_train)).cumsum(0), self.owner)
+        return per_sample(group_sum(values, self.owner, len(self.num_train)).cumsum(0), self.owner)
 
     def _own(self, values: Tensor) -> Tensor:
         """The sum of (n + m,) over each sample's group."""
-        return spread(group_sum(values, self.owner, len(self.num_train)), self.owner)
+        return per_sample(group_sum(values, self.owner, len(self.num_train)), self.owner)

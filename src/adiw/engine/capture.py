@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator
 
-from adiw.team import Team
+from adiw.distributed.process_group import ProcessGroup
 
 WARM_UP = 3  # calls before the recording: first touches, autotuning, lazily made state
 
@@ -97,9 +97,9 @@ def obstacle(device: torch.device, reweight: Any) -> str | None:
     """Why steps with this method cannot be captured; None when nothing is known to stand in the way."""
     if device.type != "cuda":
         return "there is no CUDA device"
-    if Team().linked:
+    if ProcessGroup().linked:
         return "processes talk to each other in every step"
-    for part in (reweight, getattr(reweight, "probe", None)):
+    for part in (reweight, getattr(reweight, "val_stream", None)):
         reason: str | None = getattr(part, "host_work", None)
         if reason is not None:
             return reason

@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.inputs import crop_and_flip, draw_crops
-from adiw.indexed import Indexed
-from adiw.reading import leave_interrupts_to_the_parent, start
+from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.indexed import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Part = Callable[[int], range]  # which samples of a batch of so many come to this process; ``range`` itself: all

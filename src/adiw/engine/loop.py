@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.capture import Captured, Pool, generators_of, obstacle
 from adiw.engine.clock import Stopwatch
 from adiw.engine.feed import Feed
-from adiw.team import Team
 
 Reweight = Callable[..., Tensor]
 
@@ -69,7 +69,9 @@ class Loop:
         self.watch = Stopwatch(device)
         self.step: Callable[[], None] = self._step
         # Processes that train together agree on what they read within a step.
-        self.look: Callable[[], None] | None = self._look if hasattr(reweight, "look") and not Team().linked else None
+        self.look: Callable[[], None] | None = (
+            self._look if hasattr(reweight, "look") and not ProcessGroup().linked else None
+        )
         reason = None if tell is None else obstacle(device, reweight)
         if tell is not None and reason is None:
             self._capture(tell)
@@ -96,7 +98,7 @@ class Loop:
     def advance(self) -> None:
         """The next step. Trusted samples are looked at before it, while no training pass holds memory."""
         self.feed.fetch()
-        if self.look is not None and self.reweight.probe.turn():
+        if self.look is not None and self.reweight.val_stream.turn():
             self.look()
         self.step()
 
@@ -113,7 +115,7 @@ class Loop:
         """After a recording that failed: its gradients hold nothing, and the coming step has been counted already."""
         self.optimizer.zero_grad(set_to_none=True)
         if self.look is not None:
-            self.reweight.probe.turn_again()
+            self.reweight.val_stream.turn_again()
 
     def _step(self) -> None:
         batch = self.feed.batch()

@@ -7,13 +7,13 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.team import Team
+from adiw.distributed.process_group import ProcessGroup
 
 
-def synchronised(model: nn.Module, device: torch.device, team: Team) -> nn.Module:
+def synchronised(model: nn.Module, device: torch.device, processes: ProcessGroup) -> nn.Module:
     """The model, its batch norm over the samples of all processes; the names in its state stay as they are."""
     norms = [name for name, module in model.named_modules() if isinstance(module, _BatchNorm)]
-    if team.size == 1 or not norms:
+    if processes.size == 1 or not norms:
         return model
     if device.type != "cuda":
         raise ValueError(
@@ -24,8 +24,8 @@ def synchronised(model: nn.Module, device: torch.device, team: Team) -> nn.Modul
     return converted
 
 
-def replica(model: nn.Module, device: torch.device, team: Team) -> nn.Module:
+def replica(model: nn.Module, device: torch.device, processes: ProcessGroup) -> nn.Module:
     """What a training pass goes through: the model itself, or a wrapper that averages its gradients over the team."""
-    if not team.linked:
+    if not processes.linked:
         return model
     return DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)

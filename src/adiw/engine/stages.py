@@ -13,13 +13,13 @@ from torch.optim import Optimizer
 from torch.profiler import record_function
 
 from adiw.baselines import DIW
-from adiw.dynamic import ADIW
 from adiw.engine.feed import Batch
 from adiw.engine.loop import autocast
-from adiw.ledger import Ledger
-from adiw.observer import evaluation_mode
-from adiw.probe import Window
-from adiw.transforms import Observed
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.model_evaluator import evaluation_mode
+from adiw.reweighting.transforms import Observed
+from adiw.reweighting.validation_stream import Window
+from adiw.reweighting.weight_state import WeightState
 
 Epochs = Callable[[int], Iterator[Batch]]  # the number of an epoch -> its batches, from a loader made for it
 STAGES = (
@@ -59,7 +59,7 @@ class StagedStep:
         self.fetch_val, self.bf16, self.clip = fetch_val, bf16, clip
         self.device = next(model.parameters()).device
         # The loss stays on the model's device when the method's own books are on the CPU.
-        self.books = Ledger(len(reweight.weights), "the weighted loss of a profile").to(self.device)
+        self.books = WeightState(len(reweight.weights), "the weighted loss of a profile").to(self.device)
 
     def __call__(self, batches: Iterator[Batch]) -> Tensor:
         """Train on the next of ``batches``: the weighted loss."""
@@ -80,7 +80,7 @@ class StagedStep:
                 weights = self._estimate(index, train, val)
         with record_function("weight loss"):  # with the training pass itself, as in the paper's table
             outputs = self._forward(x)
-            losses = self.reweight.observer.losses(outputs, y)
+            losses = self.reweight.evaluator.losses(outputs, y)
             loss = self.books.weighted_mean(self.books.enter(index, losses), weights, losses, outputs)
         with record_function("backward"):
             loss.backward()
@@ -96,8 +96,8 @@ class StagedStep:
             return self.model(x)
 
     def _observe(self, outputs: Any, targets: Tensor) -> Observed:
-        observer = self.reweight.observer
-        return observer.transform.observe(observer.losses(outputs, targets), targets, None)
+        evaluator = self.reweight.evaluator
+        return evaluator.transform.observe(evaluator.losses(outputs, targets), targets, None)
 
     def _estimate(self, index: Tensor, train: Observed, val: Window) -> Tensor:
         """The weights of the batch (n,) on the model's device, estimated on the method's."""
@@ -106,7 +106,7 @@ class StagedStep:
         index, train = index.to(there), Observed(train.z.to(there), next(groups))
         val = Window(val.index.to(there), val.z.to(there), next(groups))
         finite = train.z.isfinite().all(1)
-        step = self.reweight.ledger.enter(index, train.z[:, 0])
+        step = self.reweight.weight_state.enter(index, train.z[:, 0])
         return self.reweight.estimate(step.everyone, train, val, finite).to(self.device)
 
 

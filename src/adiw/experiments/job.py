@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.baselines import DIW, L2R, MWNet
 from adiw.data import ImageFiles, Samples
-from adiw.dynamic import ADIW
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.clock import Stopwatch
@@ -27,10 +27,10 @@ from adiw.experiments.resume import check_same
 from adiw.experiments.sealed import Row
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are, to_train_on
-from adiw.limits import effective_sample_size
+from adiw.matching.limits import effective_sample_size
 from adiw.models import build as build_network
-from adiw.reading import CACHE_BYTES, leave_interrupts_to_the_parent, start
-from adiw.team import Team
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.dataset_cache import CACHE_BYTES, leave_interrupts_to_the_parent, start
 
 SNAPSHOTS = 20  # weights of all samples are kept at this many epochs
 TRANSLATIONS = 64  # of the same code, by torch.compile
@@ -59,7 +59,7 @@ class Job:
         compiled: bool = False,
     ) -> None:
         self.settings, self.task, self.device, self.workers = settings, task, device, workers
-        self.team = Team()
+        self.processes = ProcessGroup()
         self.bf16 = settings.bf16 and device.type == "cuda"  # a CPU gains nothing by it, and some fail
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         with self.place():
@@ -74,7 +74,7 @@ class Job:
         """Network, optimizer and method."""
         settings, task, device = self.settings, self.task, self.device
         torch.manual_seed(settings.seed)
-        self.model = synchronised(build_model(settings, task).to(device), device, self.team)
+        self.model = synchronised(build_model(settings, task).to(device), device, self.processes)
         if compiled:
             # Runs of a process share translations: where a network is observed, its hooks must be looked at, and a
             # sweep has more settings than the eight that may have a translation each.
@@ -101,9 +101,11 @@ class Job:
     def _prepare(self, tell: Callable[[str], None] | None) -> None:
         """The loop, and what judges it."""
         settings, size = self.settings, min(self.settings.batch, len(self.feed_set))
-        if size < self.team.size:
-            raise SettingsError(f"a batch of {size} samples is too small for {self.team.size} processes: use fewer")
-        feed, model = self.feed(self.feed_set, self.team.part), replica(self.model, self.device, self.team)
+        if size < self.processes.size:
+            raise SettingsError(
+                f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
+            )
+        feed, model = self.feed(self.feed_set, self.processes.part), replica(self.model, self.device, self.processes)
         self.loop = Loop(model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
         self.judged_on = self._own(self.task.judged_on)
         self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
@@ -141,8 +143,8 @@ class Job:
 
     def _own(self, samples: Samples | ImageFiles) -> Samples | ImageFiles:
         """Those of the samples that this process evaluates."""
-        own = torch.tensor(self.team.part(len(samples)), dtype=torch.long)
-        return samples if self.team.size == 1 else samples.subset(own, samples.y[own])
+        own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
+        return samples if self.processes.size == 1 else samples.subset(own, samples.y[own])
 
     def batches(self, samples: Samples | ImageFiles) -> Iterable[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, for evaluation."""
@@ -160,8 +162,8 @@ class Job:
         """Give the device an epoch of training and its evaluation to do."""
         with self.place():
             set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
-            if self.team.size > 1:  # dropout: different in each process, and alike when an epoch is run again
-                seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.team.rank)
+            if self.processes.size > 1:  # dropout: different in each process, and alike when an epoch is run again
+                seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
                 torch.manual_seed(seed % 2**63)
             self.loop.queue(self.epoch)
             self.watch.start()
@@ -190,14 +192,14 @@ class Job:
     def _judge(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # one more batch size is not worth a translation
             self.hits.copy_(count_hits(self.model, self.batches(self.judged_on), self.bf16))
-        self.team.add([self.hits])
+        self.processes.add([self.hits])
 
     def predict(self) -> Tensor:
         """The class that the network gives each training sample, (n,) on the CPU; processes share the work."""
         count = len(self.task.train)
         with self.place(), torch.compiler.set_stance("force_eager"):
             own = predict(self.model, self.batches(self._own(self.task.train)))
-        found = self.team.gather(own, -1, -(-count // self.team.size))
+        found = self.processes.gather(own, -1, -(-count // self.processes.size))
         return found[found >= 0]
 
     def _stats(self) -> Tensor:
@@ -208,8 +210,8 @@ class Job:
         if self.flipped is not None:
             flipped = self.flipped.double()
             health += [weights @ (1 - flipped) / (1 - flipped).sum(), weights @ flipped / flipped.sum()]
-        broken, loss = self.reweight.ledger.nonfinite.sum(), self.loop.loss / self.team.size
-        self.team.add([loss])
+        broken, loss = self.reweight.weight_state.nonfinite.sum(), self.loop.loss / self.processes.size
+        self.processes.add([loss])
         return torch.stack([loss, broken.double(), *self.hits.double(), *health])
 
     def weights(self) -> Tensor:
@@ -253,7 +255,7 @@ class Job:
             torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.cpu() for epoch, weights in state["history"].items()}
-        self.broken = float(self.reweight.ledger.nonfinite.sum())
+        self.broken = float(self.reweight.weight_state.nonfinite.sum())
 
 
 def _for_this_device(state: dict[str, Any], optimizer: Optimizer) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from torch.optim import Optimizer
 
 from adiw.baselines import DIW, L2R, Fixed, MWNet, Random, Uniform
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
-from adiw.dynamic import ADIW
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.task import Task
-from adiw.transforms import Features, class_prior_ratio
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.transforms import Features, class_prior_ratio
 
 
 @dataclass(frozen=True)

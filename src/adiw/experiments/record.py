@@ -34,9 +34,9 @@ class Folder:
         """Make the folder and see that it can be written to, before anything slow."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.write_bytes(b"")
-            probe.unlink()
+            marker = self.path / ".writable"
+            marker.write_bytes(b"")
+            marker.unlink()
         except OSError as error:
             reason = error.strerror or "unknown reason"
             text = f"cannot write to the folder {self.path} ({reason}): choose another"

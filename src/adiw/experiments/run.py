@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from adiw.distributed.process_group import ProcessGroup
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
 from adiw.experiments.gallery import write_gallery
@@ -24,7 +25,6 @@ from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task, prepare
 from adiw.experiments.unwritten import Unwritten
 from adiw.experiments.watch import DeadRunError, check_alive
-from adiw.team import Team
 
 SAVE_EVERY = 10.0  # seconds between checkpoints, at least
 FILES = (  # of a run that has ended, but for checkpoints, which carry their own digest
@@ -133,9 +133,9 @@ def in_turns(
     folder.write_rows("timing.jsonl", job.timing)
     status, reason = yield from _train(job, folder, progress, stop)
     result = _result(settings, device, status, reason, job.metrics, job.timing)
-    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled, "processes": job.team.size}
+    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled, "processes": job.processes.size}
     _write_outcome(job, folder, result)
-    job.team.wait()  # for the files: torchrun ends the others when one has ended badly
+    job.processes.wait()  # for the files: torchrun ends the others when one has ended badly
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
@@ -143,14 +143,14 @@ def in_turns(
 
 def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> tuple[Folder, dict[str, Any] | None]:
     """The run's folder and the checkpoint to go on from. Of several processes the first alone touches files."""
-    team = Team()
-    if team.rank > 0:
-        return Unwritten(out), team.share_object(None)
+    processes = ProcessGroup()
+    if processes.rank > 0:
+        return Unwritten(out), processes.share_object(None)
     folder = Folder(out)
     check_folder(folder, settings, resume)
     folder.create()
-    state = checkpoint.load(out, device if team.size == 1 else torch.device("cpu")) if resume else None
-    return folder, team.share_object(state)
+    state = checkpoint.load(out, device if processes.size == 1 else torch.device("cpu")) if resume else None
+    return folder, processes.share_object(state)
 
 
 def _captured(job: Job) -> bool:
@@ -189,14 +189,14 @@ def _train(
         folder.append_row("timing.jsonl", job.timing[-1])
         progress(row)
         reason = _cause_of_death(job)
-        stopping = job.team.any(stop())
+        stopping = job.processes.any(stop())
         ending = reason is not None or job.epoch == job.settings.epochs
         if stopping or ending or time.monotonic() - saved > SAVE_EVERY:
-            if job.team.rank == 0:
+            if job.processes.rank == 0:
                 checkpoint.save(folder.path, job.state())
             saved = time.monotonic()
         if stopping and not ending:
-            job.team.wait()
+            job.processes.wait()
             raise Interrupted(f"stopped after epoch {job.epoch} of {job.settings.epochs}; go on with --resume")
     return ("done", None) if reason is None else ("dead", reason)
 
@@ -214,7 +214,7 @@ def _cause_of_death(job: Job) -> str | None:
 def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
     """Weights, their history, labels and predictions, and the result: it says that the rest is there."""
     predicted = job.predict()
-    if job.team.rank > 0:
+    if job.processes.rank > 0:
         return
     folder.write_array("weights.npy", job.weights().cpu().numpy())
     epochs = sorted(job.history)

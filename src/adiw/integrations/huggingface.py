@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from adiw.dynamic import ADIW
 from adiw.engine.checkpoint import load_file, save_file
-from adiw.indexed import Indexed
 from adiw.integrations.collated import Collated, KeepIndex
 from adiw.integrations.method import Method, check_method, health
 from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
-from adiw.observer import check_trainable
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 
 require("transformers", "5.6", "hf")

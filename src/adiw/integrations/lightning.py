@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import Tensor
 
-from adiw.dynamic import ADIW
-from adiw.indexed import Indexed
 from adiw.integrations.method import Method, check_method, health
 from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
-from adiw.observer import check_trainable
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 
 require("lightning", "2.4", "lightning")

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from adiw.health import Summary
-from adiw.ledger import Ledger
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.weight_state import WeightState
 
 
 class Method(Protocol):
     """``adiw.ADIW`` or one of the baselines."""
 
-    ledger: Ledger
+    weight_state: WeightState
 
     @property
     def weights(self) -> Tensor: ...
@@ -33,7 +33,7 @@ class Method(Protocol):
 
 def check_method(made: Any, by: str) -> Any:
     """What a function of the user's made, when it is a weighting method."""
-    if not isinstance(made, nn.Module) or not hasattr(made, "ledger"):
+    if not isinstance(made, nn.Module) or not hasattr(made, "weight_state"):
         raise TypeError(f"{by} must return a weighting method such as ADIW(...), got {type(made).__name__}")
     return made
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from adiw.indexed import Indexed
 from adiw.integrations.method import Method
-from adiw.store import REPEATS
+from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.values_by_index import REPEATS
 
 
 def numbered_part(dataset: Any) -> Indexed | None:
@@ -46,7 +46,7 @@ def check_repeats(method: Method, loader: Any) -> None:
     """Refuse a loader whose sampler draws samples more than once, unless the method allows it."""
     sampler = _sampler(loader)
     longer = hasattr(sampler, "__len__") and len(sampler) > len(loader.dataset)
-    if (longer or getattr(sampler, "replacement", False)) and not method.ledger.repeats:
+    if (longer or getattr(sampler, "replacement", False)) and not method.weight_state.repeats:
         raise ValueError(f"{type(sampler).__name__} repeats samples: {REPEATS}")
 
 

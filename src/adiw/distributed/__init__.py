@@ -1,0 +1,1 @@
+"""What several training processes share; a single process shares nothing."""

@@ -1,0 +1,97 @@
+"""Gaussian kernels between samples, and the width that follows the scale of the data.
+
+A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); packages that speak of gamma mean 1 / (2 sigma^2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from adiw.matching.batches import MatchedBatches
+
+Width = float | Literal["auto"]
+
+
+def squared_distances(a: Tensor, b: Tensor) -> Tensor:
+    """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
+
+    Scalars are subtracted directly (exact); vectors go through one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)',
+    centred first because the product loses the digits that a common offset takes up. The centre is a median: a mean
+    would follow one wild sample, and then all others would lose their digits.
+
+    >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
+    tensor([[1.],
+            [4.]])
+    """
+    if a.shape[1] == 1:
+        return (a - b.T).square()
+    centre = b.sort(0).values[len(b) // 2]
+    a, b = a - centre, b - centre
+    left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), torch.ones_like(a[:, :1])], dim=1)
+    right = torch.cat([b, torch.ones_like(b[:, :1]), b.square().sum(1, keepdim=True)], dim=1)
+    return (left @ right.T).nan_to_num_(nan=torch.inf, posinf=torch.inf).clamp_min_(0)  # nan: the squares overflow
+
+
+def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """exp(-||a_i - b_j||^2 / (2 width^2)): (n, m).
+
+    >>> gaussian(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
+    tensor([[1.0000, 0.6065]])
+    """
+    # In place and in few passes: these are the largest tensors of a step.
+    if a.shape[1] > 1:
+        exponent = squared_distances(a / width, b / width).mul_(-0.5)
+    elif isinstance(width, float) and 1e-9 < width < 1e9 and a.dtype != torch.float16:
+        # Squares that are too large or too small for their type are of what is far beyond or within such a width.
+        exponent = (a - b.T).square_().mul_(-0.5 / width**2)
+    else:
+        exponent = (a - b.T).div_(width).square_().mul_(-0.5)
+    if exponent.is_cuda:
+        return exponent.exp_()
+    # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere; at
+    # minus infinity it takes four times as long.
+    least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
+    return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
+
+
+def kernel_to(side: Literal["train", "val"], batches: MatchedBatches, width: float | Tensor) -> Tensor:
+    """Kernel between all samples, training and then validation, and those of one side: (n + m, n) or (n + m, m).
+
+    It is zero between groups and for samples that are left out, but for the latter among themselves.
+    """
+    z = torch.cat([batches.z_train, batches.z_val])
+    matrix = gaussian(z, batches.z_train if side == "train" else batches.z_val, width)
+    if batches.of_train is None or (batches.of_train.dtype == torch.bool and isinstance(width, float)):
+        return matrix  # nobody is left out, or those who are are far away
+    mask = torch.cat([batches.same("train", side), batches.same("val", side)])
+    return torch.where(mask, matrix, 0)
+
+
+def resolve_width(width: Width, batches: MatchedBatches, fraction: float) -> float | Tensor:
+    """The width itself, or for "auto" ``fraction`` of the typical distance in this pair."""
+    return fraction * typical_distance(batches) if width == "auto" else width
+
+
+def typical_distance(batches: MatchedBatches) -> Tensor:
+    """How far a training sample lies from the validation samples of its group: a scalar, above zero.
+
+    For scalars the distance to the median validation sample, for vectors the root mean square distance to all of
+    them; averaged over the nearest 95% of the training samples, so that a few wild ones do not set the scale.
+    """
+    if batches.z_train.shape[1] == 1 and batches.num_groups == 1:
+        used = torch.where(batches.used_val, batches.z_val[:, 0], float("nan"))
+        distance = (batches.z_train[:, 0] - used.nanmedian()).abs()
+    else:
+        squared = torch.where(batches.same("train", "val"), squared_distances(batches.z_train, batches.z_val), 0)
+        count = batches.same("train", "val").sum(1).clamp_min(1)
+        distance = (squared.sum(1) / count).sqrt()
+    used = batches.used_train
+    nearest = torch.where(used, distance, float("inf")).sort().values
+    kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()
+    mean = torch.where(kept, nearest, 0).sum() / kept.sum().clamp_min(1)
+    mean = torch.where(mean.isfinite(), mean, 1)
+    return mean.clamp_min(torch.finfo(mean.dtype).eps ** 2)  # all equal: any width will do but zero

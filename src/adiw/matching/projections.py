@@ -1,0 +1,286 @@
+"""Projections onto the constraint sets of the divergences: exact, batched over groups, no host synchronisation.
+
+Every Euclidean projection here is one problem,
+
+    argmin_x 1/2 ||x - v||^2   subject to   0 <= x <= upper,   low <= a'x <= high   (a >= 0),
+
+whose solution is x = clip(v - tau a, 0, upper) with one number tau per group. a'x falls with tau along straight
+pieces, so sorting the ends of the pieces finds tau exactly; there is no iteration and no tolerance.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from adiw.arguments import check_vector, is_real
+from adiw.matching.groups import are_few, group_max, group_order, group_sum, masked, per_sample, taking_part
+
+__all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
+
+
+def non_negative(v: Tensor) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0.
+
+    >>> non_negative(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    check_vector("v", v)
+    return v.clamp_min(0)
+
+
+def box(v: Tensor, upper: float) -> Tensor:
+    """argmin_x ||x - v||^2 subject to 0 <= x <= upper.
+
+    >>> box(torch.tensor([-1.0, 2.0, 9.0]), 5.0)
+    tensor([0., 2., 5.])
+    """
+    check_vector("v", v)
+    _check_bounds(upper=upper)
+    return v.clamp(0, _fit(upper, v))
+
+
+def box_mean_band(
+    v: Tensor,
+    upper: float = float("inf"),
+    low: float | Tensor = 1.0,
+    high: float | Tensor = 1.0,
+    group: Tensor | None = None,
+    num_groups: int = 1,
+) -> Tensor:
+    """argmin_x ||x - v||^2 subject to 0 <= x <= upper and low <= mean(x) <= high, in each group.
+
+    ``v`` (n,); ``low`` and ``high`` are numbers or one value per group (num_groups,).
+
+    >>> box_mean_band(torch.tensor([0.0, 1.0, 5.0]), upper=2.5)
+    tensor([0.0000, 0.5000, 2.5000])
+    """
+    check_vector("v", v)
+    _check_bounds(num_groups, upper=upper, low=low, high=high)
+    upper = _fit(upper, v)
+    group = torch.ones_like(v, dtype=torch.bool) if group is None else group
+    if num_groups == 1 and are_few(v):
+        return _small_band(v, upper, low, high, taking_part(group))
+    group = group.long() - 1 if group.dtype == torch.bool else group
+    count = group_sum(torch.ones_like(v), group, num_groups)
+    return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
+
+
+def simplex(v: Tensor, total: float = 1.0) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0 and sum(x) = total.
+
+    >>> simplex(torch.tensor([0.5, 0.7, -1.0]))
+    tensor([0.4000, 0.6000, 0.0000])
+    """
+    check_vector("v", v)
+    return weighted_simplex(v, torch.ones_like(v), total)
+
+
+def weighted_simplex(
+    v: Tensor, a: Tensor, total: float = 1.0, group: Tensor | None = None, num_groups: int = 1
+) -> Tensor:
+    """argmin_x ||x - v||^2 subject to x >= 0 and a'x = total (a >= 0), in each group.
+
+    >>> weighted_simplex(torch.tensor([1.0, 1.0]), torch.tensor([1.0, 2.0]))
+    tensor([0.6000, 0.2000])
+    """
+    check_vector("v", v)
+    check_vector("a", a, like=v)
+    _check_bounds(total=total)
+    if total > torch.finfo(v.dtype).max / len(v):
+        raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
+    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
+    group = group.long() - 1 if group.dtype == torch.bool else group
+    unit = some_mass(group_max(a, group, num_groups))  # a small a is not a missing one: only ratios in a group count
+    target, a = total / unit, a / per_sample(unit, group)
+    felt = a > torch.finfo(v.dtype).eps ** 2
+    far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is a number, and beyond it as good as the largest
+    v, a = torch.where(felt, v.clamp(-far, far), v), torch.where(felt, a, 0)
+    if are_few(v):
+        return _small_simplex(v, a, target, group)
+    wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may be any size
+    return _box_band(*wide, float("inf"), target, target, group, num_groups).to(v.dtype)
+
+
+def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
+    """Set negative entries to zero, then divide by a'x so that a'x = 1, in each group.
+
+    Feasible for the set of ``weighted_simplex`` but not its nearest point: it moves along the ray through the
+    origin, which leaves entries at zero where they are. Where a'x is zero, the largest entry becomes one.
+
+    >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
+    tensor([2., 0.])
+    """
+    check_vector("v", v)
+    check_vector("a", a, like=v)
+    num_groups = 1 if group is None else num_groups
+    x = clamp_to_one(v, group, num_groups)
+    return rescale(x, group_sum(a * x, group, num_groups), group)
+
+
+def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
+    """Set negative entries to zero and divide by the largest: whatever v's size, a'x can divide it again.
+
+    Entries that are left out become zero: they may be of another size.
+    """
+    x = masked(group, v).clamp_min(0)
+    largest = x.amax(0, keepdim=True) if group is None or num_groups == 1 else group_max(x, group, num_groups)
+    return x / per_sample(largest.clamp_min(torch.finfo(v.dtype).tiny), group)
+
+
+def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
+    """Refuse bounds that no x from zero on can keep; tensors, for ``low`` and ``high``, are not looked into."""
+    for name, bound in bounds.items():
+        a_tensor = isinstance(bound, Tensor) and name in ("low", "high")
+        if isinstance(bound, Tensor) and a_tensor and bound.shape not in ((), (num_groups,)):
+            raise ValueError(
+                f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
+            )
+        if not a_tensor and not (is_real(bound) and bound >= 0):
+            raise ValueError(f"{name} must be a number from 0 on, got {bound!r}")
+
+
+def _fit(bound: float, v: Tensor) -> float:
+    """The bound, or the largest number that v can hold: a larger one is no bound at all."""
+    return bound if bound == float("inf") else min(bound, torch.finfo(v.dtype).max)
+
+
+def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
+    """x (n,) divided by the mass of its group (num_groups,); a group without mass stays as it is."""
+    return x / per_sample(some_mass(mass), group)
+
+
+def some_mass(mass: Tensor) -> Tensor:
+    """The mass, or one where there is none: it can divide."""
+    return torch.threshold(mass, smallest_mass(mass.dtype), 1)
+
+
+def smallest_mass(dtype: torch.dtype) -> float:
+    """a'x below this counts as zero: one over it, times a sum of coefficients, is still a finite number."""
+    return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
+
+
+def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tensor, used: Tensor) -> Tensor:
+    """``box_mean_band`` of one group that is a batch, in few kernels: every piece at once instead of sorting.
+
+    sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
+    at all these ends, (2n, n), and interpolate between the lowest sum from the target on and the highest below it.
+    Entries enter as differences v_i - v_j, so large ones lose nothing, and ends are told apart by their sums, so it
+    does not matter in which order rounding puts those that all but coincide.
+    """
+    count = used.sum(dtype=v.dtype)
+    most = torch.finfo(v.dtype).max / 4
+    v = v.clamp(-most, most)
+    cap = (high * count).clamp_max(upper)  # no feasible x exceeds the sum
+    plain = torch.minimum(v.clamp_min(0), cap)
+    total = torch.where(used, plain, 0).sum()
+    target = total.clamp(low * count, high * count)
+    apart = v - v[:, None]
+    points = torch.minimum(torch.cat([apart, apart + cap]).clamp_min(0), cap)
+    value = torch.where(torch.cat([used, used]), torch.where(used, points, 0).sum(1), -1)  # minus one: no end
+    target = torch.minimum(target, value.amax())
+    enough = value >= target
+    before = torch.where(enough, value, torch.inf).argmin().view(1)
+    after = torch.where(enough, -torch.inf, value).argmax().view(1)
+    above, below = value.index_select(0, before), value.index_select(0, after)
+    share = (above - target) / (above - below)
+    x = torch.lerp(points.index_select(0, before)[0], points.index_select(0, after)[0], share)
+    return torch.where((total == target) | ~used, plain, x)
+
+
+def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:
+    """``weighted_simplex`` of a batch: every pair at once, so that entries of very different size cost no digits.
+
+    sum_i a_i max(v_i - tau a_i, 0) falls with tau; its pieces end at the ratios v_j / a_j. Evaluate it at all of
+    them, (n, n), and go from the last one that is below the target along its piece.
+    """
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    most = torch.finfo(v.dtype).max / 4
+    ratio = torch.where(used, v / torch.where(used, a, 1), -torch.inf).clamp(-most, most)
+    member = (group[:, None] == group) & used
+    row = v - ratio[:, None] * a  # (n, n): v moved so that entry j is zero
+    value = torch.where(member, a * row.clamp_min(0), 0).sum(1)
+    fits = member & ((value < per_sample(target, group)) & used)[:, None]
+    at = torch.where(fits, ratio[:, None], torch.inf).argmin(0)  # of each entry's group
+    slope = torch.where(member & (ratio >= ratio[:, None]), a * a, 0).sum(1)
+    rise = (per_sample(target, group) - value[at]) / torch.where(used, slope[at], 1)
+    x = row.gather(0, at[None])[0] + rise * a
+    return torch.where(used, x, v).clamp_min(0)
+
+
+def _box_band(
+    v: Tensor, a: Tensor, upper: float, low: Tensor, high: Tensor, group: Tensor, num_groups: int
+) -> Tensor:
+    """The one problem of this module. ``low`` and ``high`` are (num_groups,)."""
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    a = torch.where(used, a, 0)
+    # No feasible x exceeds high / a: a finite cap keeps the breakpoints finite without changing the set.
+    cap = torch.where(used, per_sample(high, group) / torch.where(used, a, 1), float("inf")).clamp_max(upper)
+    total = group_sum(a * _clip(v, cap), group, num_groups)
+    target = total.clamp(low, high)
+    moved = _recentre(v, a, cap, target, group, num_groups)
+    tau = _solve_shift(moved, a, torch.where(used, cap, 0), target, group, num_groups)
+    for _ in range(2):  # Newton on the piece that was found: removes the rounding of the running sums
+        x = moved - per_sample(tau, group) * a
+        excess = group_sum(a * _clip(x, cap), group, num_groups) - target
+        slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
+        there = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
+        left = group_sum(a * _clip(moved - per_sample(there, group) * a, cap), group, num_groups) - target
+        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at a piece's end it may lead away
+    inside = per_sample(target == total, group) | ~used  # the clipped point itself
+    return _clip(torch.where(inside, v, moved - per_sample(tau, group) * a), cap)
+
+
+def _clip(x: Tensor, cap: Tensor) -> Tensor:
+    return torch.minimum(x.clamp_min(0), cap)
+
+
+def _recentre(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """v moved along a and cut off where it cannot matter, so that tau is near zero however large v is.
+
+    Moving v along a changes tau alone. Fill the caps in falling order of v / a until they reach the target: tau lies
+    below the ratio of the last entry filled (the pivot), by no more than the largest cap / a. Entries further below
+    are zero and entries further above are at their cap, whatever their size.
+    """
+    used, owner = a > 0, group.clamp_min(0)
+    safe = torch.where(used, a, 1)
+    ratio = torch.where(used, v / safe, -torch.inf)
+    room = torch.where(used, a * cap, 0)
+    order = group_order(-ratio, owner, num_groups)
+    sorted_owner = owner[order]
+    whole = group_sum(room, owner, num_groups)
+    filled = room[order].cumsum(0) - per_sample(whole.cumsum(0) - whole, sorted_owner)
+    before = group_sum((filled < per_sample(target, sorted_owner)).long(), sorted_owner, num_groups)
+    size, usable = (group_sum(x, owner, num_groups) for x in (torch.ones_like(owner), used.long()))
+    at = size.cumsum(0) - size + torch.minimum(before, usable - 1).clamp_min(0)
+    pivot = torch.where(usable > 0, ratio[order][at.clamp_max(len(v) - 1)], 0)
+    reach = group_max(torch.where(used, cap / safe, 0), group, num_groups)
+    return torch.maximum(torch.minimum(v - per_sample(pivot, group) * a, cap), -per_sample(reach, group) * a)
+
+
+def _solve_shift(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """tau (num_groups,) at which sum_i a_i clip(v_i - tau a_i, 0, cap_i) meets the target of each group.
+
+    As tau grows, entry i leaves its cap at (v_i - cap_i) / a_i, where the sum begins to fall at rate a_i^2, and
+    reaches zero at v_i / a_i, where it stops. Running sums over the sorted events give the value at each.
+    """
+    safe = torch.where(a > 0, a, 1)
+    event = torch.cat([torch.where(a > 0, (v - cap) / safe, 0), torch.where(a > 0, v / safe, 0)])
+    rate = torch.cat([-a * a, a * a])
+    owner = torch.cat([group, group]).clamp_min(0)
+    order = group_order(event, owner, num_groups)
+    event, rate, owner = event[order], rate[order], owner[order]
+
+    start = group_sum(a * cap, group, num_groups)  # the sum while every entry is at its cap
+    slope = rate.cumsum(0)  # each group's rates add up to zero, so the groups do not mix
+    fallen = (rate * event).cumsum(0) - per_sample(start.cumsum(0) - start, owner)
+    value = per_sample(start, owner) + event * slope - fallen
+
+    size = group_sum(torch.ones_like(event), owner, num_groups).long()
+    first = size.cumsum(0) - size
+    above = group_sum((value >= per_sample(target, owner)).to(v.dtype), owner, num_groups).long()
+    at = (first + above.clamp_min(1) - 1).clamp_max(len(event) - 1)
+    following = torch.minimum(at + 1, (first + size - 1).clamp_min(0))
+    fall = -slope[at]
+    tau = event[at] + torch.where(fall > 0, (value[at] - target) / torch.where(fall > 0, fall, 1), 0)
+    return torch.minimum(torch.maximum(tau, event[at]), torch.maximum(event[following], event[at]))

@@ -1,0 +1,42 @@
+"""A random generator that can be saved, moved between devices and restored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator
+
+
+class ResumableGenerator:
+    """A seed and the generator made from it. A move to another device starts anew from the seed."""
+
+    def __init__(self, generator: Generator | None) -> None:
+        if generator is not None and not isinstance(generator, Generator):
+            raise TypeError(
+                f"generator must be a torch.Generator or None, got {generator!r}: torch.Generator().manual_seed(0)"
+            )
+        self.seed = torch.initial_seed() if generator is None else generator.initial_seed()
+        self.generator = Generator().manual_seed(self.seed) if generator is None else generator
+
+    def on(self, device: torch.device) -> Generator:
+        """The generator for draws on ``device``."""
+        here = self.generator.device
+        if here.type != device.type or (here.index or 0) != (device.index or 0):
+            self.generator = Generator(device).manual_seed(self.seed)
+        return self.generator
+
+    def on_host(self) -> Generator:
+        """A generator for draws on the CPU; that of a GPU stays as it is."""
+        return self.generator if self.generator.device.type == "cpu" else Generator().manual_seed(self.seed)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on drawing from here."""
+        return {"seed": self.seed, "device": self.generator.device.type, "state": self.generator.get_state()}
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        """Go on from a saved state; one that was saved on another kind of device starts anew from its seed."""
+        self.seed = state["seed"]
+        self.generator = Generator(device).manual_seed(self.seed)
+        if state["device"] == device.type:
+            self.generator.set_state(state["state"].cpu())

@@ -1,0 +1,83 @@
+"""How the weights are doing: a summary for logs, and the two quantities of the convergence theorem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adiw.matching.limits import effective_sample_size
+from adiw.reweighting.estimation import EstimationResult
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Health of the weights of the whole training set (samples not estimated yet weigh one)."""
+
+    steps: int  # training steps so far
+    ess: float  # effective sample size (sum w)^2 / sum w^2
+    mean: float
+    max: float
+    share_zero: float  # of samples whose weight is (all but) zero
+    share_at_bound: float  # of samples at the largest weight allowed; nan without a bound
+    objective: float  # of the divergence on the last batch; nan before the first
+    nonfinite_train: int  # training losses that were not finite, counted over all steps
+    nonfinite_val: int  # the same of validation losses
+
+    def __str__(self) -> str:
+        return (
+            f"step {self.steps}: effective sample size {self.ess:.0f}, "
+            f"weights mean {self.mean:.3f} max {self.max:.3g}, "
+            f"{self.share_zero:.1%} at zero, objective {self.objective:.4g}"
+        )
+
+
+def summarise(weights: Tensor, bound: float | None, last: EstimationResult | None) -> dict[str, float]:
+    """The part of a summary that comes from the weights (n,) and the last round."""
+    at_bound = float("nan") if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
+    return {
+        "ess": float(effective_sample_size(weights.double())),
+        "mean": float(weights.double().mean()),
+        "max": float(weights.max()),
+        "share_zero": float((weights < 1e-6).double().mean()),
+        "share_at_bound": at_bound,
+        "objective": float("nan") if last is None else float(last.problem.objective(last.end)),
+    }
+
+
+def name_indices(counts: Tensor, shown: int = 5) -> str:
+    """The indices with a count above zero, the first few of them by number.
+
+    >>> name_indices(torch.tensor([0, 2, 0, 1]))
+    '1, 3'
+    """
+    found = counts.nonzero().flatten().tolist()
+    return ", ".join(map(str, found[:shown])) + (f" and {len(found) - shown} more" if len(found) > shown else "")
+
+
+@dataclass(frozen=True)
+class Stationarity:
+    """The quantities of Theorem 1 after one backward pass."""
+
+    gradient_norm: float  # ||grad_theta R(theta, W)||, of the weighted loss
+    weight_change: float  # max over inner steps of ||eta grad_W J||_1
+    w2_ratio: float  # weight_change / ||alpha grad_theta R||^2; assumption W2 holds where it is at most one
+
+
+def stationarity(
+    gradients: Iterable[Tensor | None], learning_rate: float, last: EstimationResult, step_size: float, steps: int
+) -> Stationarity:
+    """From the model's gradients, alpha, and the round of weight estimation that led to them."""
+    squares = [g.detach().double().square().sum() for g in gradients if g is not None]
+    if not squares:
+        raise ValueError("the model has no gradients: call this between loss.backward() and optimizer.zero_grad()")
+    norm = float(torch.stack([s.cpu() for s in squares]).sum().sqrt())
+    change, params = 0.0, torch.where(last.start.isnan(), 0, last.start)
+    for _ in range(steps):
+        step = step_size * last.problem.gradient(params)
+        change = max(change, float(step.abs().sum()))
+        params = last.problem.project(params - step)
+    bound = (learning_rate * norm) ** 2
+    return Stationarity(norm, change, change / bound if bound > 0 else float("inf"))

@@ -1,0 +1,125 @@
+"""A training step never asks the device for a value: here by watching the operators, on a GPU in tests/gpu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import TensorDataset
+
+from adiw import ADIW, Features
+from adiw.divergences import KL, MMD, Squared, Wasserstein
+from adiw.matching import batches
+from adiw.reweighting import weight_state
+
+# Operators whose result, or whose result's shape, a host must wait for; and the one by which a number from the host
+# becomes a tensor (x[0] = 1.0), which is then copied to the device.
+WAITING = {"_local_scalar_dense", "item", "is_nonzero", "nonzero", "masked_select", "unique", "_unique2", "equal"}
+WAITING |= {"lift_fresh"}
+
+
+class NoWaiting(TorchDispatchMode):
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        indices = args[1] if name.startswith("index") and isinstance(args[1], (list, tuple)) else []
+        boolean_index = any(isinstance(i, Tensor) and i.dtype == torch.bool for i in indices)
+        if name in WAITING or boolean_index:
+            raise AssertionError(f"a host would wait for {func}")
+        return func(*args, **(kwargs or {}))
+
+
+def count_bad(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor]:
+    """What ``check_index`` does on a GPU: on the CPU it looks at the index at once, and may."""
+    bad = (index < 0) | (index >= size)
+    return torch.where(bad, size, index), bad.sum()
+
+
+DIVERGENCES = [
+    KL(),
+    KL(width="auto"),
+    KL(update="optimum"),
+    KL(update="euclidean"),
+    MMD(),
+    MMD(width="auto"),
+    MMD(step="local"),
+    Squared(),
+    Wasserstein(),
+    Wasserstein(scale="auto"),
+    Wasserstein(critic="network", pretrain=1),
+    Wasserstein(critic="network", pretrain=1, scale="auto"),
+]
+
+
+def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, **settings: Any) -> None:
+    monkeypatch.setattr(weight_state, "check_index", count_bad)
+    monkeypatch.setattr(batches, "host_may_look", lambda values: False)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
+    val_set = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)
+    settings = {
+        "warmup_steps": 1,
+        "val_batch": 6,
+        "val_every": 1,
+        "generator": Generator().manual_seed(0),
+        **settings,
+    }
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 20, divergence, repeats=True, **settings)
+    x, y, index = torch.randn(3, 8, 3), torch.arange(24).view(3, 8) % 4, torch.randint(-1, 21, (3, 8))
+    with NoWaiting():
+        for step in range(3):
+            reweight(model(x[step]), y[step], index[step], inputs=x[step]).backward()
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=str)
+def test_losses(monkeypatch: pytest.MonkeyPatch, divergence: Any) -> None:
+    train(monkeypatch, divergence)
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=str)
+def test_features(monkeypatch: pytest.MonkeyPatch, divergence: Any) -> None:
+    train(monkeypatch, divergence, transform=Features("1", class_prior=torch.ones(4)))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"val_refresh": 2},
+        {"val_every": 2},
+        {"exact": True},
+        {"mean_one": True},
+        {"cap": 2.0},
+        {"mean_one": True, "cap": 2.0},
+        {"min_ess": 0.5},
+        {"warmup_steps": None},
+        {"steps": 3},
+    ],
+    ids=str,
+)
+def test_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
+    train(monkeypatch, MMD(), **settings)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.any()),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        lambda x: x[x.argmax()],
+        lambda x: int(x[0]),
+        lambda x: torch.equal(x, x),
+        lambda x: x.unique(),
+        pytest.param(
+            lambda x: x.__setitem__(0, 1.0),
+            marks=pytest.mark.skipif(torch.__version__ >= "2.15", reason="from 2.15 on nobody waits for it"),
+        ),
+        lambda x: x.new_tensor([1.0]),
+    ],
+)
+def test_the_watch_sees_every_way_to_wait(wait: Any) -> None:
+    with pytest.raises(AssertionError, match="a host would wait"), NoWaiting():
+        wait(torch.arange(4.0))

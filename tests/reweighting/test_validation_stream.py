@@ -1,0 +1,513 @@
+"""The stream of validation batches: which samples, how often they are read, and where a resumed run goes on."""
+
+from __future__ import annotations
+
+import io
+import signal
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
+
+from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.transforms import Observed
+from adiw.reweighting.validation_stream import ValidationStream
+from tests.teammates import Teammate, together
+
+
+class Numbers(Dataset[Any]):
+    """Sample i is (i, i % 3); counts how often each is read, and adds noise when asked to."""
+
+    def __init__(self, size: int, noise: float = 0.0) -> None:
+        self.size, self.noise, self.reads = size, noise, Counter[int]()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        self.reads[index] += 1
+        return torch.tensor([float(index)]) + (self.noise * torch.rand(1) if self.noise else 0), index % 3
+
+
+def val_stream(
+    dataset: Any, batch: int, refresh: int | None = None, seed: int = 0, **settings: Any
+) -> ValidationStream:
+    return ValidationStream(dataset, batch, refresh, Generator().manual_seed(seed), **settings)
+
+
+def numbers(batch: Any) -> Observed:
+    """z of a sample is its own number, its group the label."""
+    return Observed(batch[0], batch[1])
+
+
+@pytest.mark.parametrize("refresh", [None, 2])
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_index_inputs_and_window_belong_together(cache_bytes: int, refresh: int | None) -> None:
+    stream = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
+    for step in range(9):
+        window = stream.read(numbers)
+        known = ~window.z[:, 0].isnan()
+        assert torch.equal(window.z[known, 0].long(), window.index[known])
+        assert window.group is not None
+        assert torch.equal(window.group[known], window.index[known] % 3)
+        assert int(known.sum()) == min((step + 1) * (refresh or 5), 5)
+
+
+def test_the_whole_set_goes_by_in_one_order_round_and_round() -> None:
+    stream = val_stream(Numbers(7), 3)
+    read = torch.cat([stream.next_batch()[0] for _ in range(7)])
+    assert read[:7].sort().values.tolist() == list(range(7))
+    assert read[:7].tolist() != list(range(7))
+    assert torch.equal(read[:7], read[7:14])
+    assert torch.equal(read[:7], read[14:])
+    other = val_stream(Numbers(7), 3, seed=1)
+    assert not torch.equal(other.order, stream.order)
+
+
+def test_inputs_that_fit_are_read_when_it_is_made_and_never_again() -> None:
+    dataset = Numbers(6)
+    stream = val_stream(dataset, 4)
+    made = Counter(dataset.reads)
+    assert max(made.values()) <= 3  # twice to see that they do not change, and the first for its size
+    for _ in range(10):
+        stream.next_batch()
+    assert dataset.reads == made
+
+
+def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
+    size = 7 * (torch.zeros(1).nbytes + 8)
+    large, small = Numbers(7), Numbers(7)
+    with pytest.warns(UserWarning, match="the 7 trusted samples"):
+        streamed = val_stream(large, 3, cache_bytes=size - 1)
+    cached = val_stream(small, 3, cache_bytes=size)
+    assert streamed.cached is None
+    assert cached.cached is not None
+    for _ in range(8):
+        (i, (x, y)), (j, (u, v)) = streamed.next_batch(), cached.next_batch()
+        assert torch.equal(i, j)
+        assert torch.equal(x, u)
+        assert torch.equal(y, v)
+    assert sum(large.reads.values()) == 7 + 8 * 3  # once for the size
+    assert sum(small.reads.values()) == 7 + 7 + 1  # once to keep, once to compare, and the first once more
+
+
+def test_a_set_that_changes_is_not_cached() -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        stream = val_stream(Numbers(4, noise=0.5), 4)
+        assert stream.cached is None
+        first, second = (stream.next_batch()[1][0] for _ in range(2))
+    assert torch.equal(first.long(), second.long())
+    assert not torch.equal(first, second)
+
+
+def test_making_a_probe_leaves_the_global_generator_alone_even_if_the_set_draws_from_it() -> None:
+    before = torch.get_rng_state()
+    val_stream(Numbers(4, noise=0.5), 4)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_reading_from_the_cache_leaves_the_global_generator_alone() -> None:
+    stream = val_stream(Numbers(7), 3)
+    before = torch.get_rng_state()
+    stream.read(numbers)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_reading_a_stream_leaves_the_global_generator_alone() -> None:
+    stream = val_stream(Numbers(7), 3, cache_bytes=0)
+    before = torch.get_rng_state()
+    stream.read(numbers)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_a_set_smaller_than_the_batch_is_the_window(cache_bytes: int) -> None:
+    stream = val_stream(Numbers(3), 256, cache_bytes=cache_bytes)
+    for _ in range(3):
+        assert stream.read(numbers).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_set_of_one_sample() -> None:
+    stream = val_stream(Numbers(1), 4, 2)
+    for _ in range(3):
+        window = stream.read(numbers)
+        assert window.index.tolist() == [0]
+        assert window.z.tolist() == [[0.0]]
+
+
+def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> None:
+    stream = val_stream(Numbers(10), 6, 2)
+    rows: list[int] = []
+    clock = torch.zeros(1)
+
+    def observe(batch: Any) -> Observed:
+        rows.append(len(batch[0]))
+        return Observed(batch[0] + 100 * clock, batch[1])
+
+    for step in range(12):
+        clock.fill_(step)
+        window = stream.read(observe)
+        assert len(window.index.unique()) == 6  # distinct samples
+        seen = ~window.z[:, 0].isnan()
+        assert int(seen.sum()) == min(2 * (step + 1), 6)
+        read_at = (window.z[seen, 0] / 100).floor().long().sort().values
+        expected = torch.arange(step - int(seen.sum()) // 2 + 1, step + 1).repeat_interleave(2)
+        assert torch.equal(read_at, expected)  # the last ones, each remembered from its own step
+    assert rows == [2] * 12
+
+
+@pytest.mark.parametrize("size", [5, 6, 7, 11])
+@pytest.mark.parametrize("refresh", [1, 3, 4, 5])
+def test_the_window_holds_distinct_samples_whatever_the_sizes(size: int, refresh: int) -> None:
+    stream = val_stream(Numbers(size), 5, refresh)
+    for _ in range(3 * size):
+        assert len(stream.read(numbers).index.unique()) == 5
+
+
+@pytest.mark.parametrize("refresh", [None, 2])
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+def test_a_resumed_stream_goes_on_where_it_stood(cache_bytes: int, refresh: int | None) -> None:
+    first = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
+    for _ in range(4):
+        first.read(numbers)
+    file = io.BytesIO()
+    torch.save(first.state_dict(), file)
+    file.seek(0)
+    second = val_stream(Numbers(7), 5, refresh, seed=9, cache_bytes=cache_bytes)
+    second.read(numbers)  # a stream that is already open elsewhere
+    second.load_state_dict(torch.load(file, weights_only=True))
+    for _ in range(6):
+        a, b = first.read(numbers), second.read(numbers)
+        assert torch.equal(a.index, b.index)
+        assert torch.equal(a.z, b.z)
+        assert torch.equal(a.group, b.group)
+
+
+def test_a_fresh_probe_takes_the_state_of_a_fresh_one() -> None:
+    first, second = val_stream(Numbers(7), 5, 2), val_stream(Numbers(7), 5, 2, seed=9)
+    second.read(numbers)
+    second.load_state_dict(first.state_dict())
+    assert second.z is None
+    assert torch.equal(first.read(numbers).index, second.read(numbers).index)
+
+
+def test_broken_samples_are_counted_by_their_number_each_time_they_are_read() -> None:
+    def observe(batch: Any) -> Observed:
+        z = torch.where(batch[0] == 2, float("inf"), batch[0])
+        return Observed(torch.where(batch[0] == 4, float("nan"), z), batch[1])
+
+    stream = val_stream(Numbers(6), 6, 3)
+    for _ in range(4):
+        stream.read(observe)
+    assert stream.nonfinite.tolist() == [0, 0, 2, 0, 2, 0]
+
+
+def test_double_changes_z_but_not_the_inputs() -> None:
+    stream = val_stream(Numbers(4), 4, 2).double()
+    assert stream.next_batch()[1][0].dtype == torch.float32
+    stream.read(lambda batch: Observed(batch[0].double(), batch[1]))
+    assert stream.z is not None
+    assert stream.float().z.dtype == torch.float32  # type: ignore[union-attr]
+    assert stream.window_index.dtype == torch.int64
+
+
+def test_mappings_and_texts() -> None:
+    items = [{"x": torch.tensor([float(i)]), "y": i} for i in range(4)]
+    index, batch = val_stream(items, 3).next_batch()
+    assert batch["x"][:, 0].tolist() == index.tolist()
+    texts = [{"x": f"text {i}", "y": i} for i in range(4)]
+    stream = val_stream(texts, 3)
+    assert stream.cached is None  # no tensors to keep on a device
+    index, batch = stream.next_batch()
+    assert batch["x"] == [f"text {i}" for i in index.tolist()]
+
+
+def test_worker_processes_give_the_same_batches() -> None:
+    alone, helped = val_stream(Numbers(7), 3, cache_bytes=0), val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
+    for _ in range(4):
+        assert torch.equal(alone.next_batch()[1][0], helped.next_batch()[1][0])
+
+
+class _Stream(IterableDataset[int]):
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        return iter(range(3))
+
+
+class _CountedStream(_Stream):
+    def __len__(self) -> int:
+        return 3
+
+
+def test_what_is_no_validation_set() -> None:
+    with pytest.raises(TypeError, match=r"got a DataLoader: pass loader\.dataset"):
+        val_stream(DataLoader(Numbers(4)), 2)
+    with pytest.raises(ValueError, match="val_set is empty"):
+        val_stream(Numbers(0), 2)
+    with pytest.raises(TypeError, match="val_set must have a length and items by number, got _Stream"):
+        val_stream(_Stream(), 2)
+
+
+def test_an_iterable_set_that_knows_its_length_is_still_none() -> None:
+    with pytest.raises(TypeError, match="items by number"):
+        val_stream(_CountedStream(), 2)
+
+
+@pytest.mark.parametrize(("batch", "refresh"), [(0, None), (-1, None), (4, 0), (4, -2)])
+def test_sizes_that_make_no_sense(batch: int, refresh: int | None) -> None:
+    with pytest.raises(ValueError, match=r"val_(batch|refresh) must be at least 1"):
+        val_stream(Numbers(4), batch, refresh)
+
+
+def test_map_tensors_keeps_named_tuples() -> None:
+    observed = Observed(torch.zeros(2), torch.ones(2))
+    mapped = map_tensors(lambda x: x + 1, [observed, None])
+    assert isinstance(mapped, list)
+    assert isinstance(mapped[0], Observed)
+    assert mapped[0].group.tolist() == [2.0, 2.0]
+    assert mapped[1] is None
+
+
+def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
+    stream = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
+    rows: list[int] = []
+
+    def observe(batch: Any) -> Observed:
+        rows.append(len(batch[0]))
+        return numbers(batch)
+
+    windows = [stream.read(observe).index.tolist() for _ in range(7)]
+    assert rows == [4, 4, 4]
+    assert windows[0] == windows[1] == windows[2]
+    assert windows[3] == windows[4] == windows[5] != windows[0]
+    other = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
+    other.load_state_dict(stream.state_dict())
+    for _ in range(4):  # two more steps that do not read, one that does
+        assert stream.read(numbers).index.tolist() == other.read(numbers).index.tolist()
+
+
+def test_a_state_says_where_the_turns_stand() -> None:
+    first, second = val_stream(Numbers(10), 4, every=3), val_stream(Numbers(10), 4, every=3)
+    reads = []
+    for _ in range(2):
+        first.read(numbers)
+    second.load_state_dict(first.state_dict())
+    for _ in range(5):
+        second.read(lambda batch: (reads.append(int(second.turns)), numbers(batch))[1])
+    assert reads == [4, 7]  # the step after the third, and three later
+
+
+def test_who_looks_ahead_of_a_step_spares_it_the_look() -> None:
+    ahead, within = val_stream(Numbers(10), 4, 2, every=2), val_stream(Numbers(10), 4, 2, every=2)
+    for _ in range(5):
+        if ahead.turn():
+            ahead.look(numbers)
+        window, expected = ahead.read(refuse), within.read(numbers)
+        assert torch.equal(window.index, expected.index)
+        torch.testing.assert_close(window.z, expected.z, rtol=0, atol=0, equal_nan=True)
+    assert ahead.turns == within.turns == 5
+
+
+def refuse(batch: Any) -> Observed:
+    raise AssertionError("this step was not to look")
+
+
+def test_a_state_between_looking_ahead_and_the_step_is_one_before_the_step() -> None:
+    first, second = val_stream(Numbers(10), 4), val_stream(Numbers(10), 4)
+    assert first.turn()
+    second.load_state_dict(first.state_dict())
+    assert second.turns == 1
+    reads: list[int] = []
+    second.read(lambda batch: (reads.append(1), numbers(batch))[1])
+    assert reads == [1]
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_every_is_a_count(every: int) -> None:
+    with pytest.raises(ValueError, match=f"val_every .*{every}"):
+        val_stream(Numbers(4), 2, every=every)
+
+
+def test_one_sample_in_every_step_is_allowed() -> None:
+    stream = val_stream(Numbers(4), 1, 1)
+    assert [len(stream.read(numbers).index) for _ in range(3)] == [1, 1, 1]
+
+
+def test_the_first_window_ends_the_order_so_that_the_first_read_goes_on_from_it() -> None:
+    stream = val_stream(Numbers(7), 4, 2)
+    assert torch.equal(stream.window_index, stream.order[-4:])
+    assert len(stream) == 7
+
+
+def test_who_needs_the_host() -> None:
+    assert val_stream(Numbers(4), 2).host_work is None
+    streamed = val_stream(Numbers(4), 2, cache_bytes=0).host_work
+    assert streamed == "the trusted samples are read by the host"
+
+
+def test_broken_vectors_count_once_whatever_is_broken_in_them() -> None:
+    def observe(batch: Any) -> Observed:
+        z = batch[0].expand(-1, 2).clone()
+        z[batch[0][:, 0] == 2, 1] = float("nan")
+        z[batch[0][:, 0] == 3] = float("inf")
+        return Observed(z, None)
+
+    stream = val_stream(Numbers(5), 5, 5)
+    stream.read(observe)
+    assert stream.nonfinite.tolist() == [0, 0, 1, 1, 0]
+    assert stream.nonfinite.dtype == torch.int32
+
+
+def test_without_groups_none_are_remembered() -> None:
+    stream = val_stream(Numbers(6), 4, 2)
+    window = stream.read(lambda batch: Observed(batch[0], None))
+    assert window.group is None
+    assert stream.group is None
+
+
+def test_moving_takes_everything_that_is_remembered_along() -> None:
+    stream = val_stream(Numbers(6), 4, 2)
+    stream.read(numbers)
+    stream.to("meta")
+    assert stream.z is not None
+    assert stream.group is not None
+    assert stream.cached is not None
+    places = {x.device.type for x in (stream.order, stream.z, stream.group, *stream.cached)}
+    assert places == {"meta"}
+
+
+def test_a_loaded_state_is_a_copy() -> None:
+    first, second = val_stream(Numbers(6), 4, 2), val_stream(Numbers(6), 4, 2)
+    first.read(numbers)
+    second.load_state_dict(first.state_dict())
+    assert second.z is not None
+    assert first.z is not None
+    before = second.z.clone()
+    first.z.fill_(7.0)
+    assert torch.equal(second.z.nan_to_num(-1), before.nan_to_num(-1))
+
+
+@pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("groups", [True, False])
+def test_a_team_reads_what_one_reads(cache_bytes: int, size: int, groups: bool) -> None:
+    def observe(batch: Any) -> Observed:
+        return numbers(batch) if groups else Observed(batch[0], None)
+
+    def windows(processes: Teammate | None) -> tuple[list[Any], list[int]]:
+        stream = val_stream(Numbers(11), 7, 5, cache_bytes=cache_bytes)
+        stream.processes = stream.processes if processes is None else processes
+        rows: list[int] = []
+        found = []
+        for _ in range(5):
+            window = stream.read(lambda batch: (rows.append(len(batch[0])), observe(batch))[1])
+            found.append([None if x is None else x.clone() for x in (window.index, window.z, window.group)])
+        return found, rows
+
+    alone, _ = windows(None)
+    for found, rows in together(size, windows):
+        assert rows == [-(-5 // size)] * 5  # each has its part only
+        for (index, z, group), (expected_index, expected_z, expected_group) in zip(found, alone, strict=True):
+            assert torch.equal(index, expected_index)
+            assert torch.equal(z.nan_to_num(-1), expected_z.nan_to_num(-1))
+            assert (group is None) == (expected_group is None)
+            assert group is None or torch.equal(group, expected_group)
+
+
+class _WhoReads(Numbers):
+    """The label is one when a worker reads the sample, and zero in this process."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(index)[0], int(get_worker_info() is not None)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_workers_read_when_there_are_some(workers: int) -> None:
+    _, (_, by_worker) = val_stream(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_batch()
+    assert by_worker.tolist() == [workers] * 4
+
+
+def test_workers_read_what_is_kept_too() -> None:
+    dataset = Numbers(4)
+    assert val_stream(dataset, 4, workers=1).cached is not None
+    assert not dataset.reads  # in this process
+
+
+class _Interrupts(Numbers):
+    """The label says whether the process that reads a sample ignores Ctrl-C."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return super().__getitem__(index)[0], int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+
+
+def test_workers_leave_interrupts_to_the_parent() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _, (_, ignored) = val_stream(_Interrupts(4), 4, cache_bytes=0, workers=1).next_batch()
+        assert ignored.tolist() == [1] * 4
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_step_that_comes_again_is_counted_once() -> None:
+    stream = val_stream(Numbers(7), 3, every=2)
+    assert stream.turn()
+    stream.look(numbers)
+    stream.read(numbers)
+    stream.turn_again()
+    stream.read(numbers)
+    assert stream.turns == 1
+    assert not stream.turn()
+
+
+def test_workers_end_with_the_probe_and_do_not_wait_for_the_collector() -> None:
+    made = val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
+    made.next_batch()
+    (worker,) = made._stream._workers  # type: ignore[union-attr]
+    del made
+    assert not worker.is_alive()
+
+
+def test_a_list_of_one_sample_is_a_set() -> None:
+    assert val_stream([(torch.tensor([3.0]), 0)], 4).read(numbers).z.tolist() == [[3.0]]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_means_over_the_parts_become_the_mean_over_all(size: int) -> None:
+    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0])
+
+    def member(processes: Teammate) -> tuple[list[float], float]:
+        made = val_stream(TensorDataset(torch.arange(5.0)[:, None]), 5)
+        made.processes = processes
+        real, part = made.real(), -(-5 // size)
+        assert isinstance(real, Tensor)
+        own = torch.cat([values, torch.full((3,), 99.0)])[processes.rank * part : (processes.rank + 1) * part]
+        mean = (own * real).mean()
+        made.add_means([mean])
+        return real.tolist(), float(mean)
+
+    found = together(size, member)
+    assert [one for real, _ in found for one in real] == [1.0] * 5 + [0.0]
+    assert [mean for _, mean in found] == pytest.approx([float(values.mean())] * size)
+
+
+def test_alone_all_samples_are_real() -> None:
+    made, mean = val_stream(TensorDataset(torch.arange(5.0)[:, None]), 5), torch.tensor(3.0)
+    made.add_means([mean])
+    assert (made.real(), float(mean)) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize("setting", ["cache_bytes", "val_workers"])
+def test_counts_are_refused_by_their_names(setting: str) -> None:
+    with pytest.raises(ValueError, match=f"^{setting} must be at least 0"):
+        val_stream(TensorDataset(torch.zeros(2, 1)), 2, **{setting.removeprefix("val_"): -1})
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    good = {"z": None, "group": None, "turns": 0}
+    for other in (["z"], {**good, "z": "text"}, {**good, "group": "text"}, {**good, "turns": None}, {"z": None}):
+        with pytest.raises(ValueError, match="not the state of a stream"):
+            val_stream(TensorDataset(torch.zeros(2, 1)), 2).set_extra_state(other)  # type: ignore[arg-type]

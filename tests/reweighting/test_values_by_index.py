@@ -1,0 +1,199 @@
+"""Numbers kept by index: what is read back, what is not kept, and which indices are refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from adiw.matching import groups
+from adiw.reweighting import values_by_index
+from adiw.reweighting.values_by_index import ValuesByIndex, check_distinct, check_index, mean_of_duplicates
+from tests.pretend import PretendCuda
+
+
+def test_a_sample_starts_from_the_fill_and_then_from_what_was_written() -> None:
+    store = ValuesByIndex(5, fill=2.0)
+    index = torch.tensor([4, 1])
+    assert store.read(index).tolist() == [2.0, 2.0]
+    store.write(index, torch.tensor([0.25, 0.75]))
+    assert store.read(torch.tensor([1, 4])).tolist() == [0.75, 0.25]
+    assert store.values.tolist() == [2.0, 0.75, 2.0, 2.0, 0.25]
+    assert len(store) == 5
+
+
+def test_an_index_that_occurs_twice_takes_the_mean() -> None:
+    store = ValuesByIndex(3)
+    store.write(torch.tensor([2, 0, 2, 2]), torch.tensor([1.0, 7.0, 2.0, 6.0]))
+    assert store.values.tolist() == [7.0, 1.0, 3.0]
+
+
+def test_masked_writes_keep_nothing_and_do_not_count_in_the_mean() -> None:
+    store = ValuesByIndex(4)
+    nan = float("nan")
+    store.write(
+        torch.tensor([0, 1, 1, 3, 3]),
+        torch.tensor([nan, 4.0, float("inf"), 2.0, 3.0]),
+        torch.tensor([False, True, False, True, True]),
+    )
+    assert store.values.tolist() == [1.0, 4.0, 1.0, 2.5]
+    assert store.slots[-1] == 1.0  # nor does the spare slot
+
+
+def test_a_write_that_is_masked_as_a_whole_changes_no_bit() -> None:
+    store = ValuesByIndex(4)
+    store.write(torch.arange(4), torch.rand(4, generator=torch.Generator().manual_seed(0)))
+    before = store.slots.clone()
+    store.write(torch.tensor([0, 0, 3]), torch.tensor([5.0, 6.0, float("nan")]), torch.zeros(3, dtype=torch.bool))
+    assert torch.equal(store.slots, before)
+
+
+@given(data=st.data(), size=st.integers(1, 12))
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_against_a_dictionary(data: st.DataObject, size: int) -> None:
+    entry = st.tuples(st.integers(0, size - 1), st.floats(0, 50, width=32), st.booleans())
+    store, expected = ValuesByIndex(size).double(), [1.0] * size
+    for _ in range(3):
+        batch = data.draw(st.lists(entry, min_size=1, max_size=10))
+        index, values, mask = (list(column) for column in zip(*batch, strict=True))
+        store.write(torch.tensor(index), torch.tensor(values, dtype=torch.float64), torch.tensor(mask))
+        for i in set(index):
+            kept = [v for j, v, m in batch if j == i and m]
+            expected[i] = sum(kept) / len(kept) if kept else expected[i]
+        torch.testing.assert_close(store.values, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_equal_indices_get_bitwise_equal_values() -> None:
+    generator = torch.Generator().manual_seed(1)
+    index = torch.randint(7, (200,), generator=generator)
+    mean = mean_of_duplicates(index, torch.rand(200, generator=generator))
+    for i in range(7):
+        assert len(mean[index == i].unique()) == 1
+
+
+def test_a_lone_value_is_kept_bit_for_bit_beside_large_duplicates() -> None:
+    values = torch.tensor([1e30, 1e30, 0.1, 0.3], dtype=torch.float64)
+    assert mean_of_duplicates(torch.tensor([0, 0, 1, 2]), values)[2:].tolist() == [0.1, 0.3]
+
+
+def test_and_so_it_is_where_many_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
+    values = torch.tensor([1e30, 0.1, 1e30, 0.3], dtype=torch.float64)
+    assert mean_of_duplicates(torch.tensor([0, 1, 0, 2]), values).tolist() == [1e30, 0.1, 1e30, 0.3]
+
+
+def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
+    index, values = torch.tensor([0, 0, 1, 1]), torch.tensor([3e7, 3e7, 0.5, 1.0])
+    mean = mean_of_duplicates(index, values)
+    assert mean.dtype == torch.float32
+    assert mean.tolist() == [3e7, 3e7, 0.75, 0.75]
+
+
+def test_a_promise_of_distinct_indices_saves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ValuesByIndex(3)
+    monkeypatch.delattr(values_by_index, "mean_of_duplicates")
+    kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
+    assert kept.values.tolist() == [4.0, 1.0, 5.0]
+    with pytest.raises(NameError):  # without the promise they are looked for
+        kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]))
+
+
+def test_everything_is_in_the_state_dict() -> None:
+    store, copy = ValuesByIndex(3, fill=float("nan")), ValuesByIndex(3, fill=float("nan"))
+    store.write(torch.tensor([1]), torch.tensor([0.5]))
+    copy.load_state_dict(store.state_dict())
+    assert copy.read(torch.tensor([1])).item() == 0.5
+    assert copy.read(torch.tensor([0, 2])).isnan().all()
+    assert not list(store.parameters())
+
+
+def test_double_keeps_doubles() -> None:
+    store = ValuesByIndex(2).double()
+    store.write(torch.tensor([0]), torch.tensor([1 / 3], dtype=torch.float64))
+    assert store.values[0].item() == 1 / 3
+
+
+@pytest.mark.parametrize("bad", [-1, 10, 2**40])
+def test_an_index_out_of_range_is_named(bad: int) -> None:
+    with pytest.raises(IndexError, match=rf"index {bad} is not in the training set: num_train is 10"):
+        check_index(torch.tensor([3, bad, 2]), 3, 10)
+
+
+def test_the_first_and_the_last_sample_are_in_the_set() -> None:
+    index, bad = check_index(torch.tensor([0, 9]), 2, 10)
+    assert index.tolist() == [0, 9]
+    assert bad is None
+
+
+def test_on_a_gpu_bad_indices_go_to_the_spare_slot_and_are_counted() -> None:
+    index, bad = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
+    assert index.tolist() == [9, 10, 10, 0]
+    assert bad is not None
+    assert int(bad) == 2
+
+
+@pytest.mark.parametrize(
+    ("index", "kind"),
+    [
+        (torch.tensor([0.0, 1.0]), "float32"),
+        (torch.tensor([True, False]), "bool"),
+        ([0, 1], "list"),
+    ],
+)
+def test_an_index_that_is_no_integer_tensor(index: Tensor, kind: str) -> None:
+    with pytest.raises(TypeError, match=f"tensor of integers, got .*{kind}"):
+        check_index(index, 2, 10)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1), ()])
+def test_an_index_of_another_length(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"index has shape .* but there are 2 losses"):
+        check_index(torch.zeros(shape, dtype=torch.long), 2, 10)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_any_integer_type_is_an_index(dtype: torch.dtype) -> None:
+    # 1000 does not fit in 8 bits: the comparison must not wrap round
+    index, bad = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
+    assert index.tolist() == [0, 100, 120]
+    assert index.dtype == torch.int64
+    assert bad is None
+    high = torch.tensor([250], dtype=torch.uint8)
+    assert check_index(high, 1, 1000)[0].tolist() == [250]
+
+
+@pytest.mark.parametrize("size", [200, 3000])
+def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    generator = torch.Generator().manual_seed(size)
+    index = torch.randint(size // 2, (size,), generator=generator)
+    values = torch.rand(size, generator=generator, dtype=torch.float64)
+    found = []
+    for small in (0, size):
+        monkeypatch.setattr(groups, "FEW_ON_CPU", small)
+        found.append(mean_of_duplicates(index, values))
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("index", [[1, 7, 4, 7], [7, 1, 7, 4, 9], [0, 3, 7, 7]])
+def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) -> None:
+    with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
+        check_distinct(torch.tensor(index))
+    check_distinct(torch.tensor(sorted(set(index))))
+
+
+def test_on_a_gpu_nobody_looks_for_a_sample_that_is_twice() -> None:
+    """Looking would stall the step."""
+    check_distinct(torch.tensor([3, 3]).as_subclass(PretendCuda))
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_the_spare_slot_keeps_nothing(distinct: bool) -> None:
+    """What a mask or a bad index sends there is gone: whoever reads it finds what was there at first."""
+    store = ValuesByIndex(3, fill=7.0)
+    store.write(torch.tensor([0, 1]), torch.tensor([2.0, 4.0]), torch.tensor([True, False]), distinct)
+    assert store.slots.tolist() == [2.0, 7.0, 7.0, 7.0]
+    store.write(torch.tensor([3, 1]), torch.tensor([5.0, 6.0]))
+    assert store.slots.tolist() == [2.0, 6.0, 7.0, 7.0]
