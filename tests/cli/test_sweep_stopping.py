@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from adiw.experiments.budget import Budget
 from tests.cli.conftest import Command
 from tests.cli.images import write_module
 from tests.experiments.small_sweeps import TEXT, files, write_recipe
@@ -78,3 +79,28 @@ def test_a_timing_that_is_stopped_says_so(adiw: Command, monkeypatch: pytest.Mon
     assert said.err.endswith("adiw: stopped; the same command goes on\n")
     assert said.out.startswith("Digits: seconds per epoch\n")
     assert not Path("runs/mine/timing.jsonl").exists()
+
+
+def test_a_budget_ends_a_sweep_that_resumes_later(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_recipe(tmp_path)
+    assert adiw("sweep", "mine.toml", *PART, "--out", "whole").code == 0
+    asked: list[bool] = []
+    monkeypatch.setattr(Budget, "spent", lambda self: len(asked) >= 3 or asked.append(True))
+    said = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
+    assert said.code == 3
+    assert said.err.endswith("left\nadiw: the budget is spent; the same command resumes\n")
+    assert said.out.startswith("Digits: accuracy (%)\n")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    said = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
+    assert (said.code, said.err.endswith("adiw: 2 done\n")) == (0, True)
+    assert files(tmp_path / "runs" / "mine") == files(tmp_path / "whole")
+
+
+def test_a_budget_that_is_no_duration(adiw: Command, tmp_path: Path) -> None:
+    write_recipe(tmp_path)
+    said = adiw("sweep", "mine.toml", "--budget", "soon")
+    assert (said.code, said.out) == (2, "")
+    assert "--budget must be a duration such as 25m, 90s or 1h30m, got 'soon'" in said.err

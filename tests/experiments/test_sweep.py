@@ -55,19 +55,20 @@ def test_records_say_what_was_run_and_what_came_out(whole: Path) -> None:
         assert {"versions", "hardware", "commit", "judged_on", "weights"} <= line.keys()
 
 
-def test_records_alone_are_enough_for_what_is_done(tmp_path: Path, whole: Path) -> None:
+def test_records_alone_are_enough_for_what_has_ended(tmp_path: Path, whole: Path) -> None:
     """As in a clone of a repository that keeps the records and not the runs."""
     recipe, out = small(tmp_path), tmp_path / "out"
     work = sweep(recipe, out)
     kept = [json.loads(line) for line in (whole / RESULTS).read_text().splitlines()]
-    lost, dead = kept[0], kept[5]
-    lines = [{**line, "status": "dead"} if line is dead else line for line in kept if line is not lost]
+    lost, dead, failed = kept[0], kept[5], kept[7]
+    status = {id(dead): {"status": "dead"}, id(failed): {"status": "failed"}}
+    lines = [{**line, **status.get(id(line), {})} for line in kept if line is not lost]
     work.folder.path.mkdir(exist_ok=True)
     for line in lines:
         line.pop("crc32", None)
         work.folder.append_row(RESULTS, line)
     again = [(job.row, job.column, job.trial) for job, _ in sweep(recipe, out).run(plan(recipe))]
-    assert sorted(again) == sorted((line["row"], line["column"], line["trial"]) for line in (lost, dead))
+    assert sorted(again) == sorted((line["row"], line["column"], line["trial"]) for line in (lost, failed))
 
 
 @pytest.mark.parametrize(("side_by_side", "epochs"), [(1, 5), (3, 5), (2, 1)])
@@ -196,7 +197,7 @@ def test_every_cell_is_timed_once(tmp_path: Path) -> None:
     recipe = small(tmp_path, DEAD)
     work, part = sweep(recipe, tmp_path / "out"), Part(("Uniform", "Dies"))
     timed = [(job.row, job.column, reason is None) for job, reason in work.time(plan(recipe, part))]
-    assert timed == [(row, column, row != "Dies") for column in ("much", "little") for row in ("Uniform", "Dies")]
+    assert timed == [(row, column, row != "Dies") for row in ("Uniform", "Dies") for column in ("much", "little")]
     lines = work.records(TIMING)
     assert [(line["row"], line["column"], line["epochs"]) for line in lines] == [
         ("Uniform", "much", 4),

@@ -12,6 +12,7 @@ from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, s
 from adiw.cli.run import device_named
 from adiw.cli.tables import show_stages, show_tables
 from adiw.data import load as load_data
+from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.processes import run_in_processes
 from adiw.experiments.profile import profile_all
@@ -42,6 +43,9 @@ def sweep(
     device: Annotated[str | None, typer.Option(help="cpu or cuda [default: cuda where there is one].")] = None,
     side_by_side: Annotated[int, typer.Option(help="Runs that share the GPU, each on a stream of its own.")] = 1,
     processes: Annotated[int, typer.Option(help="Processes, each with runs of its own.")] = 1,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop before this time is over, such as 25m; the same command resumes.")
+    ] = None,
     time: Annotated[bool, typer.Option("--time", help="Time each cell alone over a few epochs instead.")] = False,
     tables_only: Annotated[
         bool, typer.Option("--tables-only", help="Run nothing: make tables and figures anew from the records.")
@@ -55,6 +59,7 @@ def sweep(
 ) -> None:
     """Run a table of the paper, or a part of it. The same command goes on after an interruption."""
     with one_line_errors():
+        limit = None if budget is None else Budget(seconds_of(budget))
         recipe = load(name)
         for option, value, least in (
             ("trials", trials, 1),
@@ -85,11 +90,15 @@ def sweep(
         _check_data([job for job in planned if time or work.ended(job) is None], data_root)
         open_sweep(recipe, changes, folder)
         try:
-            well = _time(work, planned, quiet) if time else _run(work, planned, recipe.name, quiet)
+            well = _time(work, planned, quiet) if time else _run(work, planned, recipe.name, quiet, limit)
         except Interrupted:
             show_tables(folder, time)
-            raise
-        show_tables(folder, time)
+            if limit is None or not limit.spent():
+                raise
+            say("the budget is spent; the same command resumes")
+            well = False
+        else:
+            show_tables(folder, time)
     if not well:
         raise SystemExit(DEAD)
 
@@ -141,9 +150,13 @@ def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
     return well
 
 
-def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool) -> bool:
-    """Run what is left, and say how many ended how; whether all are done."""
-    with progress_bar("", quiet) as bar, StopRequest(STOPPED) as stop:
+def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool, limit: Budget | None) -> bool:
+    """Run what is left, within the time limit, and say how many ended how; whether all are done."""
+    with progress_bar("", quiet) as bar, StopRequest(STOPPED) as asked:
+
+        def stop() -> bool:
+            return asked() or (limit is not None and limit.spent())
+
         board = Board(bar, name, {job: work.ended(job) or "left" for job in planned})
         try:
             for job, record in run_in_processes(work, planned, board.row, stop):

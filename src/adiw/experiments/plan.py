@@ -49,15 +49,15 @@ class Part:
 
 
 def plan(recipe: Recipe, part: Part = Part()) -> list[Planned]:  # noqa: B008 - frozen
-    """The runs of this part of the recipe: all rows of all columns of the first trial, then of the second, ..."""
+    """The runs of this part of the recipe, row by row: all trials of a cell come before those of the next."""
     rows = _chosen(recipe.rows, part.methods, "method", recipe.common)
     columns = _chosen(recipe.columns, part.shifts, "shift", recipe.common)
     changed = [Entry(row.label, {**row.settings, **part.changes}) for row in rows]
     return [
         Planned(row.label, column.label, trial, recipe.settings(row, column, trial))
-        for trial in range(recipe.trials if part.trials is None else part.trials)
-        for column in columns
         for row in changed
+        for column in columns
+        for trial in range(recipe.trials if part.trials is None else part.trials)
     ]
 
 

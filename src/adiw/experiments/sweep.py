@@ -44,17 +44,22 @@ class Sweep:
     def ended(self, job: Planned) -> str | None:
         """How this run ended: done or dead; None while it is to be run.
 
-        Where only the records were kept, as in a clone of this repository, a run that they call done is done.
+        The records decide where the runs' own folders are absent, as in a clone of this repository.
         """
         file = self.folder.path / job.folder / "result.json"
         if file.exists():
             return str(read_json(file)["status"])
-        return "done" if (job.folder, job.row, job.column) in self._done else None
+        return self._recorded.get((job.row, job.column, job.trial))
 
     @cached_property
-    def _done(self) -> set[tuple[str, str, str]]:
-        """What the records called done when this sweep was opened."""
-        return {(r["folder"], r["row"], r["column"]) for r in self.records(RESULTS) if r["status"] == "done"}
+    def _recorded(self) -> dict[tuple[str, str, int], str]:
+        """How the trials of each cell ended, by the records at the time when this sweep was opened."""
+        return self._ended_trials()
+
+    def _ended_trials(self) -> dict[tuple[str, str, int], str]:
+        ended = [r for r in self.records(RESULTS) if r["status"] != "failed"]
+        statuses = sorted(ended, key=lambda r: r["status"] == "done")  # a trial that is done stays done
+        return {(r["row"], r["column"], r["trial"]): r["status"] for r in statuses}
 
     def run(
         self,
@@ -67,14 +72,14 @@ class Sweep:
         A run that dies or fails does not end the others. When asked to stop, every run that has begun ends its epoch
         and saves a checkpoint; then ``Interrupted`` is raised.
         """
-        noted = {(r["folder"], r["row"], r["column"]) for r in self.records(RESULTS) if r["status"] != "failed"}
+        noted = self._ended_trials()
         waiting, stopped = iter(planned), False
         active: list[tuple[Planned, Iterator[None]]] = []
         while True:
             while len(active) < self.side_by_side and not stop() and (job := next(waiting, None)) is not None:
                 if self.ended(job) is None:
                     active.append((job, _own_randomness(self._start(job, progress, stop))))
-                elif (job.folder, job.row, job.column) not in noted:  # it ended, and then the power went
+                elif (job.row, job.column, job.trial) not in noted:  # it ended, and then the power went
                     yield job, outcome(self.folder.path / job.folder)
             if not active:
                 break

@@ -1,0 +1,42 @@
+"""A time limit for a sweep that has to end before somebody else ends it."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from adiw.experiments.settings import SettingsError
+
+UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+RESERVE, SMALLEST_RESERVE = 0.05, 20.0  # part of the budget, and seconds, that are kept for the end
+
+
+class Budget:
+    """Counts the time since it was made; ``spent()`` is true when what is left is the reserve.
+
+    The reserve is for the epochs that are still running, their checkpoints, and the tables.
+
+    >>> Budget(3600).spent()
+    False
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds - min(max(RESERVE * seconds, SMALLEST_RESERVE), seconds / 2)
+
+    def spent(self) -> bool:
+        return time.monotonic() >= self.end
+
+
+def seconds_of(text: str) -> float:
+    """Seconds of a duration such as 25m, 90s or 1h30m.
+
+    >>> seconds_of("1h30m"), seconds_of("90s")
+    (5400.0, 90.0)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise SettingsError(f"--budget must be a duration such as 25m, 90s or 1h30m, got {text!r}")
+    total = sum(float(number) * UNITS[unit] for number, unit in parts)
+    if total <= 0:
+        raise SettingsError(f"--budget must be longer than nothing, got {text!r}")
+    return total
