@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from adiw.engine.capture import WARM_UP, Captured
-from adiw.engine.clock import Stopwatch
-from adiw.engine.feed import LoaderFeed
+from adiw.engine.timer import DeviceTimer
+from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.job import Job
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task
@@ -89,8 +89,8 @@ class Case:
         self.before = self._memory(start=True)
         tell = None if self.engine == "eager" else self.told.append
         self.job = Job(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
-        self.feed = self.job.loop.feed
-        self.watch = Stopwatch(self.device)
+        self.feed = self.job.loop.loader
+        self.watch = DeviceTimer(self.device)
         val_stream = getattr(self.job.reweight, "val_stream", None)
         self.cycle: int = 1 if val_stream is None else val_stream.every  # steps after which their work repeats
         self.epoch, self.left = 0, 0
@@ -111,7 +111,7 @@ class Case:
 
     def __call__(self, steps: int) -> float:
         """Seconds of a step. Batches of a loader are timed by whole epochs, its start included: it works ahead."""
-        if isinstance(self.feed, LoaderFeed):
+        if isinstance(self.feed, DatasetLoader):
             self.left = 0
             return self._run(len(self.feed))
         self._run(self.cycle)  # not counted: what other cases did to caches and clocks
@@ -120,9 +120,9 @@ class Case:
     def whole_epoch(self) -> float:
         """Seconds of an epoch as a run makes it, drawing its order included, evaluation not."""
         with self.job.place():
-            self.job.loop.queue(self.epoch)
+            self.job.loop.run_epoch(self.epoch)
         self.epoch, self.left = self.epoch + 1, 0
-        return self.job.loop.watch.seconds()
+        return self.job.loop.timer.seconds()
 
     def _run(self, steps: int) -> float:
         with self.job.place():
@@ -134,15 +134,15 @@ class Case:
 
     def _step(self) -> None:
         if self.left == 0:
-            self.feed.begin(self.epoch)
+            self.feed.set_epoch(self.epoch)
             self.epoch, self.left = self.epoch + 1, len(self.feed)
-        self.job.loop.advance()
+        self.job.loop.train_batch()
         self.left -= 1
 
     @property
     def captured(self) -> bool:
         step = self.job.loop.step
-        return isinstance(step, Captured) and step.recorded
+        return isinstance(step, Captured) and step.captured
 
     @property
     def in_words(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from adiw.engine.clock import Stopwatch
+from adiw.engine.timer import DeviceTimer
 from record import first_line
 
 Timer = Callable[[int], float]  # how many times -> seconds for each of them
@@ -94,7 +94,7 @@ def interleave(timers: Mapping[str, Timer], plan: Plan, deadline: float = math.i
 
 def repeated(step: Callable[[], object], device: torch.device) -> Timer:
     """A timer of ``step``; on a GPU by the stream's own clock."""
-    watch = Stopwatch(device)
+    watch = DeviceTimer(device)
 
     def timer(times: int) -> float:
         step()  # not counted: what other cases did to caches and clocks

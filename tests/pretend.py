@@ -1,4 +1,4 @@
-"""A GPU where there is none: for branches that ask where a tensor is, and for recordings that are none."""
+"""A simulated GPU: tensors that claim to be on one, and simulated captures of CUDA graphs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adiw.engine import capture
 
 
 class PretendCuda(Tensor):
-    """A tensor of the CPU that says it is on a GPU: ``torch.tensor(...).as_subclass(PretendCuda)``."""
+    """A CPU tensor whose ``is_cuda`` is true: ``torch.tensor(...).as_subclass(PretendCuda)``."""
 
     is_cuda = True  # type: ignore[assignment]
 
@@ -24,7 +24,7 @@ class PretendCuda(Tensor):
 def pretend_to_record(
     monkeypatch: pytest.MonkeyPatch, recording: Callable[[], AbstractContextManager[None]]
 ) -> list[str]:
-    """Let a recording of work be ``recording``: the log tells which memory and generators each recording has."""
+    """Use ``recording`` as the capture of a CUDA graph; returns a log of each capture's memory and generators."""
     log: list[str] = []
     numbers = count(1)
 
@@ -42,5 +42,5 @@ def pretend_to_record(
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(numbers))
     monkeypatch.setattr(torch.cuda, "graph", graph)
-    monkeypatch.setattr(capture, "_launch_something", lambda: None)
+    monkeypatch.setattr(capture, "_launch_kernel", lambda: None)
     return log

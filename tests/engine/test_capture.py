@@ -1,4 +1,4 @@
-"""When work is recorded, and why not: the part of capture that needs no GPU."""
+"""When work is captured and when it stays eager: the part of capture that needs no GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from adiw.engine import capture
-from adiw.engine.capture import WARM_UP, Captured, Pool, obstacle
+from adiw.engine.capture import WARM_UP, Captured, MemoryPool, why_not_captured
 from tests.pretend import pretend_to_record
 from tests.several import group_of_one
 
@@ -23,10 +23,10 @@ def breaks() -> Iterator[None]:
     try:
         yield
     finally:
-        raise RuntimeError("the recording has failed.\nMore of it")
+        raise RuntimeError("the capture has failed.\nMore of it")
 
 
-def test_work_is_recorded_after_the_first_calls_and_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_captured_after_the_first_calls_and_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
 
     def record(self: Captured) -> None:
@@ -34,25 +34,25 @@ def test_work_is_recorded_after_the_first_calls_and_then_replayed(monkeypatch: p
         self.graph = SimpleNamespace(replay=lambda: log.append("replay"))  # type: ignore[assignment]
 
     captured = Captured(lambda: log.append("work"), log.append)
-    monkeypatch.setattr(Captured, "_record", record)
+    monkeypatch.setattr(Captured, "_capture", record)
     for _ in range(WARM_UP + 2):
         captured()
     assert log == ["work"] * WARM_UP + ["record", "replay", "replay"]
-    assert captured.recorded
+    assert captured.captured
 
 
-def test_work_that_cannot_be_recorded_goes_on_and_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_cannot_be_captured_stays_eager_and_logs_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     captured = Captured(lambda: log.append("work"), log.append)
-    monkeypatch.setattr(Captured, "_record", lambda self: self.tell("not captured"))
+    monkeypatch.setattr(Captured, "_capture", lambda self: self.log("not captured"))
     for _ in range(WARM_UP + 3):
         captured()
     assert log == ["work"] * WARM_UP + ["not captured"] + ["work"] * 3
-    assert not captured.recorded
+    assert not captured.captured
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_it_says_why_the_work_failed_not_that_the_recording_then_did(
+def test_it_logs_why_the_work_failed_not_why_the_capture_then_failed(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     def work() -> None:
@@ -62,44 +62,44 @@ def test_it_says_why_the_work_failed_not_that_the_recording_then_did(
     pretend_to_record(monkeypatch, breaks)
     told: list[str] = []
     captured = Captured(work, told.append, undo=lambda: told.append("undone"))
-    captured._record()
-    reason = "a number was asked for" if fails else "the recording has failed"
+    captured._capture()
+    reason = "a number was asked for" if fails else "the capture has failed"
     assert told == ["undone", f"steps are not captured as a graph ({reason})"]
-    assert not captured.recorded
+    assert not captured.captured
 
 
-def test_after_a_recording_that_breaks_generators_draw_and_others_are_recorded(
+def test_after_a_failed_capture_generators_draw_and_other_captures_succeed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PyTorch keeps the memory of such a recording closed, and its generators until one of them ends well."""
+    """PyTorch blocks the memory of a failed capture, and its generators until a later capture succeeds."""
     log = pretend_to_record(monkeypatch, breaks)
     own: Any = "a generator"
-    pool = Pool()
-    Captured(lambda: None, lambda line: None, lambda: [own], pool)._record()
+    pool = MemoryPool()
+    Captured(lambda: None, lambda line: None, lambda: [own], pool)._capture()
     assert log == ["pool 1, ['a generator']", "no pool, ['a generator']"]
-    Captured(lambda: None, lambda line: None, pool=pool)._record()
+    Captured(lambda: None, lambda line: None, pool=pool)._capture()
     assert log[2:] == ["pool 2, []", "no pool, []"]
 
 
-def test_where_the_closing_fails_too_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_the_second_capture_fails_too_the_work_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_generators: object) -> None:
         raise RuntimeError("captures are underway")
 
     pretend_to_record(monkeypatch, breaks)
-    monkeypatch.setattr(capture, "_close", refuse)
+    monkeypatch.setattr(capture, "_end_capture_of", refuse)
     told: list[str] = []
-    Captured(lambda: None, told.append, undo=lambda: told.append("undone"))._record()
-    assert told == ["undone", "steps are not captured as a graph (the recording has failed)"]
+    Captured(lambda: None, told.append, undo=lambda: told.append("undone"))._capture()
+    assert told == ["undone", "steps are not captured as a graph (the capture has failed)"]
 
 
-def test_recordings_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captures_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     log = pretend_to_record(monkeypatch, nullcontext)
-    pool = Pool()
+    pool = MemoryPool()
     captured = [Captured(lambda: None, log.append, pool=pool) for _ in range(2)]
     for one in captured:
-        one._record()
+        one._capture()
     assert log == ["pool 1, []"] * 2
-    assert all(one.recorded for one in captured)
+    assert all(one.captured for one in captured)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_recordings_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPa
         (GPU, SimpleNamespace(host_work=None, val_stream=SimpleNamespace(host_work="files")), "files"),
     ],
 )
-def test_what_stands_in_the_way(device: torch.device, reweight: Any, expected: str | None) -> None:
-    assert obstacle(device, reweight) == expected
+def test_reasons_against_a_capture(device: torch.device, reweight: Any, expected: str | None) -> None:
+    assert why_not_captured(device, reweight) == expected
 
 
-def test_processes_that_talk_in_every_step_stay_eager() -> None:
-    assert obstacle(GPU, None) is None
+def test_several_processes_stay_eager() -> None:
+    assert why_not_captured(GPU, None) is None
     with group_of_one():
-        assert obstacle(GPU, None) == "processes talk to each other in every step"
+        assert why_not_captured(GPU, None) == "processes exchange losses in every step"

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, whatever happens while they are written."""
+"""Checkpoints: complete or absent, whatever happens while they are written."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def loaded_epoch(folder: Path) -> int:
     return int(found["epoch"])
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+def test_a_saved_state_is_loaded(tmp_path: Path) -> None:
     assert checkpoint.load(tmp_path, CPU) is None
     checkpoint.save(tmp_path, state(1))
     assert loaded_epoch(tmp_path) == 1
 
 
-def test_the_one_before_is_kept(tmp_path: Path) -> None:
+def test_the_previous_checkpoint_is_kept(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         checkpoint.save(tmp_path, state(number))
     assert loaded_epoch(tmp_path) == 3
@@ -41,7 +41,7 @@ def test_the_one_before_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("killed_at", [1, 2])
-def test_a_kill_at_either_rename_leaves_a_whole_one(
+def test_a_kill_at_either_rename_leaves_a_complete_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: int
 ) -> None:
     checkpoint.save(tmp_path, state(1))
@@ -63,7 +63,7 @@ def test_a_kill_at_either_rename_leaves_a_whole_one(
     assert loaded_epoch(tmp_path) == 3
 
 
-def test_a_full_disk_while_saving_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_saving_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(file: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -75,7 +75,7 @@ def test_a_full_disk_while_saving_leaves_the_old_one(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_disk_that_is_really_full_is_an_os_error(tmp_path: Path) -> None:
+def test_a_device_without_space_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / f"{NAME}.part").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left") as raised:
         checkpoint.save(tmp_path, state(1))
@@ -95,7 +95,7 @@ def flipped_in_the_header(content: bytes) -> bytes:
 
 
 def flipped_in_the_weights(content: bytes) -> bytes:
-    middle = content.index(b"\x00\x00\x80\x3f" * 100) + 40  # 1.0 in float32, again and again
+    middle = content.index(b"\x00\x00\x80\x3f" * 100) + 40  # 1.0 in float32, repeated
     return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
 
 
@@ -110,11 +110,11 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: Path, damage: object) 
     assert str(tmp_path / NAME) in str(raised.value)
 
 
-def test_after_damage_the_previous_one_serves_as_the_error_says(tmp_path: Path) -> None:
+def test_after_damage_the_previous_checkpoint_is_used_as_the_error_says(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, state(1))
     checkpoint.save(tmp_path, state(2))
     (tmp_path / NAME).write_bytes(b"nonsense")
-    with pytest.raises(CheckpointError, match=f"delete it to go on from {PREVIOUS}"):
+    with pytest.raises(CheckpointError, match=f"delete it to resume from {PREVIOUS}"):
         checkpoint.load(tmp_path, CPU)
     (tmp_path / NAME).unlink()
     assert loaded_epoch(tmp_path) == 1
@@ -147,7 +147,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monke
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_every_kind_of_cut_and_flip_is_an_error(tmp_path: Path) -> None:
+def test_every_cut_and_every_flipped_bit_is_an_error(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, {"epoch": 1, "weights": torch.zeros(4)})
     file = tmp_path / NAME
     whole = file.read_bytes()
@@ -158,13 +158,13 @@ def test_every_kind_of_cut_and_flip_is_an_error(tmp_path: Path) -> None:
             with pytest.raises(CheckpointError, match="does not match its digest"):
                 checkpoint.load(tmp_path, CPU)
     file.write_bytes(whole)
-    assert torch.load(file, weights_only=True)["epoch"] == 1  # still a file that torch reads by itself
+    assert torch.load(file, weights_only=True)["epoch"] == 1  # torch reads the file without this module
 
 
 def test_a_disk_that_fills_up_within_a_large_checkpoint_is_an_os_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where torch.save itself meets the full disk, it hides the reason behind an error of its own."""
+    """If torch.save meets the full disk, it raises an error of its own in place of the OSError."""
 
     def fills_up(state: object, file: object) -> None:
         try:

@@ -17,10 +17,10 @@ from torch.utils.data import TensorDataset
 from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import KL, MMD, Wasserstein
-from adiw.engine.feed import Batch, LoaderFeed
-from adiw.engine.feed import batches as batches_of
 from adiw.engine.loop import train_step
 from adiw.engine.stages import STAGES, StagedStep, anew, outside
+from adiw.engine.train_loader import Batch, DatasetLoader
+from adiw.engine.train_loader import batches as batches_of
 
 CPU, CLASSES, STEPS = torch.device("cpu"), 3, 9
 CRITERION = nn.CrossEntropyLoss(reduction="none")
@@ -61,8 +61,8 @@ def optimizer_of(model: nn.Module) -> SGD:
     return SGD(model.parameters(), lr=0.2, momentum=0.9)
 
 
-def feed_of(dataset: TensorDataset, batch: int) -> LoaderFeed:
-    return LoaderFeed(dataset, batch, seed=0, device=CPU, workers=0)
+def feed_of(dataset: TensorDataset, batch: int) -> DatasetLoader:
+    return DatasetLoader(dataset, batch, seed=0, device=CPU, workers=0)
 
 
 def staged(
@@ -73,7 +73,7 @@ def staged(
     return StagedStep(model, optimizer_of(model), reweight, fetch_val, clip=clip)
 
 
-def several_epochs(feed: LoaderFeed) -> Iterator[Batch]:
+def several_epochs(feed: DatasetLoader) -> Iterator[Batch]:
     for number in range(STEPS):
         yield from batches_of(feed, number)
 

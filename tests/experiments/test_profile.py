@@ -12,8 +12,8 @@ import torch
 
 from adiw.data import Data, Samples
 from adiw.engine.checkpoint import CheckpointError
-from adiw.engine.feed import LoaderFeed
 from adiw.engine.stages import STAGES, StagedStep
+from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments import profile as module
 from adiw.experiments import recipes
 from adiw.experiments.implementations import IMPLEMENTATIONS, check_method, settings_of
@@ -198,7 +198,7 @@ def test_images_in_memory_are_augmented_after_the_loader(augment: bool) -> None:
     data = Data("made", samples, samples, ("a", "b"), mean=(0.0,), std=(1.0,), augment=augment)
     shifted = parse("none").apply(x, y, 2, 2, torch.Generator().manual_seed(0))
     task = Task(data, samples, samples, samples, shifted)
-    feed = LoaderFeed(samples, 3, seed=0, device=CPU, workers=0)
+    feed = DatasetLoader(samples, 3, seed=0, device=CPU, workers=0)
     # Every batch comes in the same place.
     found = [tuple(part.clone() for part in batch) for batch in training_batches(feed, task, 0)]
     assert sorted(torch.cat([index for _, _, index in found]).tolist()) == list(range(6))

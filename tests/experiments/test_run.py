@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from adiw.divergences import MMD, Squared, Wasserstein
-from adiw.engine.feed import DeviceFeed, batches
+from adiw.engine.train_loader import TensorLoader, batches
 from adiw.experiments.job import Job, build_optimizer, reading, snapshot_epochs
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.run import Engine, run
@@ -146,8 +146,10 @@ def test_the_learning_rate_decays_as_the_settings_say(tmp_path: Path) -> None:
 
 
 def test_epochs_are_asked_for_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, begin = [], DeviceFeed.begin
-    monkeypatch.setattr(DeviceFeed, "begin", lambda feed, number: (asked.append(number), begin(feed, number))[1])
+    asked, set_epoch = [], TensorLoader.set_epoch
+    monkeypatch.setattr(
+        TensorLoader, "set_epoch", lambda loader, number: (asked.append(number), set_epoch(loader, number))[1]
+    )
     for epochs in (2, 4):
         settings = resolve({"method": "uniform", "epochs": epochs})
         run(settings, tmp_path, engine=Engine(CPU), resume=epochs == 4)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adiw.data import ImageFiles, Samples, load
-from adiw.engine.feed import epoch_generator
+from adiw.engine.train_loader import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.task import Task, as_they_are, prepare
 from tests.data.files import write_image

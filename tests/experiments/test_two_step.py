@@ -11,7 +11,7 @@ from torch import nn
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine import loop
-from adiw.engine.inputs import Scaled
+from adiw.engine.preprocessing import NormalizedNetwork
 from adiw.experiments import two_step
 from adiw.experiments.job import Job
 from adiw.experiments.run import Engine, run
@@ -29,9 +29,9 @@ class Small(nn.Sequential):
     feature_layer = "1"
 
 
-def small(inputs: int) -> Scaled:
+def small(inputs: int) -> NormalizedNetwork:
     torch.manual_seed(0)
-    return Scaled(Small(nn.Flatten(), nn.Linear(inputs, 4), nn.Linear(4, 3)))
+    return NormalizedNetwork(Small(nn.Flatten(), nn.Linear(inputs, 4), nn.Linear(4, 3)))
 
 
 def test_features_are_the_hidden_layer_at_length_one_beside_the_label() -> None:
@@ -65,7 +65,7 @@ def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> Non
 
 
 def test_a_network_must_name_its_hidden_layer() -> None:
-    model = Scaled(nn.Linear(5, 3))
+    model = NormalizedNetwork(nn.Linear(5, 3))
     with pytest.raises(SettingsError, match="names its hidden layer in feature_layer"):
         _observe(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
 

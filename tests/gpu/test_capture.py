@@ -14,7 +14,7 @@ from PIL import Image
 from adiw.baselines import interior
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.capture import Captured
-from adiw.engine.feed import LoaderFeed
+from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.job import Job
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
@@ -71,7 +71,7 @@ def test_captured_is_eager(given: dict[str, Any]) -> None:
     settings = resolve({**GIVEN, **given})
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
     assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.recorded
+    assert captured.loop.step.captured
     assert_alike(captured, eager)
 
 
@@ -94,13 +94,13 @@ def test_a_network_that_asks_the_host_stays_eager_and_says_why() -> None:
     (line,) = told
     assert line.startswith("steps are not captured as a graph (")
     assert "operation not permitted when stream is capturing" in line
-    assert not job.loop.step.recorded  # type: ignore[attr-defined]
-    assert job.loop.look.recorded  # type: ignore[union-attr]
+    assert not job.loop.step.captured  # type: ignore[attr-defined]
+    assert job.loop.look.captured  # type: ignore[union-attr]
     eager = trained(settings, capture=False)
     assert_alike(job, eager)  # the same units were dropped
     assert int(job.reweight.weight_state.seen_steps) == int(eager.reweight.weight_state.seen_steps)
     assert job.reweight.val_stream.turns == eager.reweight.val_stream.turns
-    assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.step.recorded  # type: ignore[attr-defined]
+    assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.step.captured  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("method", ["uniform", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "l2r"])
@@ -116,9 +116,9 @@ def test_batches_of_workers_reach_the_graph(tmp_path: Path, method: str) -> None
     given |= {"model": "tests.experiments.tiny:build", "epochs": 2, "bf16": False, "method": method}
     settings = resolve(given)
     eager, captured = (trained(settings, capture, workers=2) for capture in (False, True))
-    assert isinstance(captured.loop.feed, LoaderFeed)
+    assert isinstance(captured.loop.loader, DatasetLoader)
     assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.recorded
+    assert captured.loop.step.captured
     assert_alike(captured, eager)
 
 
@@ -164,7 +164,7 @@ def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]
     plain = trained(settings, capture=True)
     job = trained(settings, capture=True, compiled=True)
     assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.recorded
+    assert job.loop.step.captured
     assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)
     assert torch.allclose(job.weights(), plain.weights(), rtol=1e-2, atol=1e-2)
 
@@ -187,5 +187,5 @@ def test_narrow_tangents_of_a_compiled_network_with_batch_norm(method: str) -> N
     plain = trained(settings, capture=True).weights()
     job = trained(settings, capture=True, compiled=True)
     assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.recorded
+    assert job.loop.step.captured
     assert float(torch.corrcoef(torch.stack([job.weights(), plain]))[0, 1]) > 0.8

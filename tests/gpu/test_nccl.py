@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
 from adiw import ADIW
-from adiw.engine.launch import linked, own_device
+from adiw.engine.torchrun import local_device, process_group
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from tests.several import under_torchrun
@@ -46,8 +46,8 @@ def trained(wrap: bool) -> tuple[torch.Tensor, list[torch.Tensor]]:
 def test_a_wrapped_model_under_nccl_trains_as_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     under_torchrun(monkeypatch)
     expected = trained(wrap=False)
-    with linked():
-        own_device(None)
+    with process_group():
+        local_device(None)
         assert dist.get_backend_config() == "cpu:gloo,cuda:nccl"
         torch.testing.assert_close(trained(wrap=True), expected)
 
@@ -57,8 +57,8 @@ def test_a_run_under_nccl_is_the_eager_run_and_says_why(monkeypatch: pytest.Monk
     alone = run(settings, tmp_path / "alone", engine=Engine(torch.device("cuda"), capture=False))
     told: list[str] = []
     under_torchrun(monkeypatch)
-    with linked():
-        linked_run = run(settings, tmp_path / "linked", engine=Engine(own_device(None), tell=told.append))
-    assert told == ["steps are not captured as a graph (processes talk to each other in every step)"]
+    with process_group():
+        linked_run = run(settings, tmp_path / "linked", engine=Engine(local_device(None), tell=told.append))
+    assert told == ["steps are not captured as a graph (processes exchange losses in every step)"]
     assert linked_run["accuracy"] == pytest.approx(alone["accuracy"], abs=0.5)
     assert json.loads((tmp_path / "linked" / "result.json").read_text())["engine"]["captured"] is False

@@ -217,9 +217,11 @@ def test_the_methods_hand_their_workers_on() -> None:
 CACHE = "reweighting/dataset_cache.py"
 
 
-@pytest.mark.parametrize("file", ["engine/feed.py", "experiments/job.py", "reweighting/validation_stream.py", CACHE])
+@pytest.mark.parametrize(
+    "file", ["engine/train_loader.py", "experiments/job.py", "reweighting/validation_stream.py", CACHE]
+)
 def test_every_loader_with_workers_is_started_where_nothing_is_left_to_collect(file: str) -> None:
-    """What that is for is tested with the training batches: tests/engine/test_feed.py."""
+    """What that is for is tested with the training batches: tests/engine/test_train_loader.py."""
     source = Path(dataset_cache.__file__).parents[1]
     having = {str(path.relative_to(source)) for path in source.rglob("*.py") if "num_workers=" in path.read_text()}
     assert file in having

@@ -13,7 +13,7 @@ from adiw.cli.profile import profile
 from adiw.cli.report import report
 from adiw.cli.run import run
 from adiw.cli.sweep import sweep
-from adiw.engine.launch import launched, linked
+from adiw.engine.torchrun import process_group, started_by_torchrun
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,14 +34,14 @@ app.add_typer(data_app, name="data")
 def command(context: typer.Context) -> None:
     """Importance weights for every training sample, estimated while the model trains."""
     name = context.invoked_subcommand
-    if launched() and name != "run":
+    if started_by_torchrun() and name != "run":
         instead = "use --processes, and start it without torchrun" if name == "sweep" else "start it without torchrun"
         fail(f"{name} works in one process: {instead}", BAD_INPUT)
 
 
 def start() -> None:
     """Run the command. What cannot be understood on the command line is an error in one line, as all others are."""
-    with linked():
+    with process_group():
         code = _call()
     raise SystemExit(code)
 

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from adiw.data import DataError
 from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.checkpoint import CheckpointError
-from adiw.engine.launch import first_to_fail, launched, lost
+from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
 from adiw.experiments.run import Interrupted
 from adiw.experiments.watch import DeadRunError
 
@@ -41,7 +41,7 @@ def one_line_errors() -> Iterator[None]:
         what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
         fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
     except RuntimeError as error:
-        if not launched() or not lost(error):
+        if not started_by_torchrun() or not is_connection_loss(error):
             raise
         fail("another process of this run has ended; go on from the last checkpoint with --resume", STOPPED)
 
@@ -53,7 +53,7 @@ def say(line: str) -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Say it in one line and end; of several processes that fail the first says it."""
-    if first_to_fail():
+    if is_first_failure():
         say(" ".join(message.split()))
     raise SystemExit(code)
 
@@ -95,10 +95,10 @@ class StopRequest:
             if number == signal.SIGTERM:
                 os._exit(1)
             return
-        if self.asked and not launched():
+        if self.asked and not started_by_torchrun():
             raise KeyboardInterrupt(self.farewell)
         if not self.asked and ProcessGroup().rank == 0:
-            again = "" if launched() else " (again to stop at once)"
+            again = "" if started_by_torchrun() else " (again to stop at once)"
             print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
         self.asked = True
 

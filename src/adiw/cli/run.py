@@ -13,7 +13,7 @@ import typer
 
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
 from adiw.distributed.process_group import ProcessGroup
-from adiw.engine.launch import own_device
+from adiw.engine.torchrun import local_device
 from adiw.experiments.run import WORKERS, Engine, keep_silent
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.settings import Settings, SettingsError, resolve
@@ -89,7 +89,7 @@ def run(
         folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
         if workers < 0:
             raise SettingsError(f"workers must be at least 0, got {workers}")
-        where = own_device(None if device is None else device_named(device))
+        where = local_device(None if device is None else device_named(device))
         first = ProcessGroup().rank == 0  # of the processes that torchrun has started, the one that speaks
         engine = Engine(where, workers, capture, compiled, say if first else keep_silent)
         with (

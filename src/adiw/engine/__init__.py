@@ -1,1 +1,1 @@
-"""The training loop: batches, one step for every method, evaluation, checkpoints."""
+"""The training loop of the command: one step, epochs, evaluation, checkpoints, CUDA graphs, torchrun."""

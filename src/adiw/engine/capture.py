@@ -1,4 +1,4 @@
-"""A step as a CUDA graph: recorded once, then launched as one piece, without the host's time for each kernel."""
+"""CUDA graphs: a step is captured once and then replayed, which saves the launch of each single kernel."""
 
 from __future__ import annotations
 
@@ -11,94 +11,94 @@ from torch import Generator
 
 from adiw.distributed.process_group import ProcessGroup
 
-WARM_UP = 3  # calls before the recording: first touches, autotuning, lazily made state
+WARM_UP = 3  # eager calls before the capture: they allocate state and let cuDNN choose its algorithms
 
 
-class Pool:
-    """Memory that recordings share which are never replayed at the same time."""
+class MemoryPool:
+    """Memory shared by graphs that never replay at the same time."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """After a recording that broke: PyTorch never closes it, and would let no other one begin in its memory."""
+        """Use new memory. PyTorch keeps a failed capture open and allows no other one in the same memory."""
         self.handle: Any = torch.cuda.graph_pool_handle()
 
 
 class Captured:
-    """Calls ``work`` at first, then replays a recording of it.
+    """Calls ``work`` eagerly at first, then captures it as a CUDA graph and replays that.
 
-    Work that cannot be recorded goes on as it is, and ``tell`` is told why, once.
+    Work that cannot be captured stays eager, and ``log`` is called once with the reason.
 
     Args:
-        work: no arguments, no result; it reads and writes the same tensors every time.
-        tell: gets a line of text when the work stays eager.
-        generators: those that the work draws from, besides PyTorch's own.
-        pool: of memory, shared with other recordings; None for one of its own.
-        name: of the work, in that line.
-        undo: takes back what a recording that failed has left on the host: the work is done again, and not recorded.
+        work: takes and returns nothing; it reads and writes the same tensors in every call.
+        log: called with a line of text if the capture fails.
+        generators: returns the random generators that the work uses, apart from PyTorch's default one.
+        pool: memory shared with other graphs; None for separate memory.
+        name: what the work is called in that line of text.
+        undo: resets what a failed capture changed on the host; the work then runs again, eagerly.
     """
 
     def __init__(
         self,
         work: Callable[[], None],
-        tell: Callable[[str], None],
+        log: Callable[[str], None],
         generators: Callable[[], Iterable[Generator]] = tuple,
-        pool: Pool | None = None,
+        pool: MemoryPool | None = None,
         name: str = "steps",
         undo: Callable[[], None] = lambda: None,
     ) -> None:
-        self.work, self.tell, self.generators, self.name, self.undo = work, tell, generators, name, undo
+        self.work, self.log, self.generators, self.name, self.undo = work, log, generators, name, undo
         self.pool = pool
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.broken: torch.cuda.CUDAGraph | None = None
+        self.failed: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self.calls += 1
         if self.calls == WARM_UP + 1:
-            self._record()
+            self._capture()
         if self.graph is not None:
             self.graph.replay()
         else:
             self.work()
 
     @property
-    def recorded(self) -> bool:
-        """Whether the work is replayed."""
+    def captured(self) -> bool:
+        """Whether the work is replayed as a graph."""
         return self.graph is not None
 
-    def _record(self) -> None:
+    def _capture(self) -> None:
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        generators, pool = list(self.generators()), self.pool or Pool()
+        generators, pool = list(self.generators()), self.pool or MemoryPool()
         for generator in generators:
             graph.register_generator_state(generator)
         causes: list[RuntimeError] = []
         try:
-            # Other runs of this process may be working on their own streams: only our thread's calls are judged.
+            # thread_local: calls of other threads, which train on their own streams, do not end this capture.
             with torch.cuda.graph(graph, pool.handle, stream, capture_error_mode="thread_local"):
                 try:
                     self.work()
                 except RuntimeError as error:
-                    causes.append(error)  # the end of a recording that was broken fails too, and does not say why
+                    causes.append(error)  # leaving the capture raises a second error, which hides this reason
                     raise
         except RuntimeError as error:
-            self.broken = graph  # kept: PyTorch's allocator may go on asking it whether memory is for its recording
+            self.failed = graph  # kept alive: PyTorch's allocator may still ask it about its memory
             pool.renew()
-            with suppress(RuntimeError):  # where PyTorch lets no other one begin; the work goes on in any case
-                _close(generators)
+            with suppress(RuntimeError):  # the work runs eagerly even if PyTorch refuses another capture
+                _end_capture_of(generators)
             self.undo()
-            self.tell(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
+            self.log(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
         else:
             self.graph = graph
 
 
-def obstacle(device: torch.device, reweight: Any) -> str | None:
-    """Why steps with this method cannot be captured; None when nothing is known to stand in the way."""
+def why_not_captured(device: torch.device, reweight: Any) -> str | None:
+    """Why steps with this method cannot be captured; None if no reason is known."""
     if device.type != "cuda":
         return "there is no CUDA device"
     if ProcessGroup().linked:
-        return "processes talk to each other in every step"
+        return "processes exchange losses in every step"
     for part in (reweight, getattr(reweight, "val_stream", None)):
         reason: str | None = getattr(part, "host_work", None)
         if reason is not None:
@@ -107,23 +107,23 @@ def obstacle(device: torch.device, reweight: Any) -> str | None:
 
 
 def generators_of(reweight: Any) -> list[Generator]:
-    """The generators on the GPU that a method draws from in a step."""
+    """The random generators on the GPU that a method uses in a step."""
     randomness = getattr(reweight, "randomness", None)
     found = [] if randomness is None else [randomness.generator]
     return [generator for generator in found if generator.device.type == "cuda"]
 
 
-def _close(generators: Iterable[Generator]) -> None:
-    """After a recording that broke PyTorch's generators believe in it, and draw nothing before one has ended well."""
+def _end_capture_of(generators: Iterable[Generator]) -> None:
+    """Make generators usable after a failed capture: they refuse to draw until a later capture succeeds."""
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
         graph.register_generator_state(generator)
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-        _launch_something()
+        _launch_kernel()
 
 
-def _launch_something() -> None:
-    torch.zeros((), device="cuda")  # an empty recording is warned of
+def _launch_kernel() -> None:
+    torch.zeros((), device="cuda")  # PyTorch warns of a graph without kernels
 
 
 def _first_line(error: Exception) -> str:

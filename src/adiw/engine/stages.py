@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from torch.profiler import record_function
 
 from adiw.baselines import DIW
-from adiw.engine.feed import Batch
 from adiw.engine.loop import autocast
+from adiw.engine.train_loader import Batch
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.model_evaluator import evaluation_mode
 from adiw.reweighting.transforms import Observed

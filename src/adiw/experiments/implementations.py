@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adiw.baselines.quadratic import resolve_solver
-from adiw.engine.feed import Batch
 from adiw.engine.stages import Epochs, anew, outside
+from adiw.engine.train_loader import Batch
 from adiw.experiments.settings import Settings, SettingsError, unknown
 
 

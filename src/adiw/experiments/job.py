@@ -16,11 +16,12 @@ from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import ProcessGroup
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
-from adiw.engine.clock import Stopwatch
-from adiw.engine.feed import DeviceFeed, Feed, LoaderFeed, Part, epoch_seed
-from adiw.engine.inputs import Scaled
-from adiw.engine.loop import Loop, count_hits, in_batches, predict, set_learning_rate
-from adiw.engine.replica import replica, synchronised
+from adiw.engine.evaluate import count_correct, in_batches, predict
+from adiw.engine.loop import Loop, set_learning_rate
+from adiw.engine.preprocessing import NormalizedNetwork
+from adiw.engine.timer import DeviceTimer
+from adiw.engine.torchrun import data_parallel, sync_batch_norm
+from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoader, epoch_seed
 from adiw.experiments import two_step
 from adiw.experiments.methods import Context, find
 from adiw.experiments.resume import check_same
@@ -74,7 +75,7 @@ class Job:
         """Network, optimizer and method."""
         settings, task, device = self.settings, self.task, self.device
         torch.manual_seed(settings.seed)
-        self.model = synchronised(build_model(settings, task).to(device), device, self.processes)
+        self.model = sync_batch_norm(build_model(settings, task).to(device), device, self.processes)
         if compiled:
             # Runs of a process share translations: where a network is observed, its hooks must be looked at, and a
             # sweep has more settings than the eight that may have a translation each.
@@ -105,7 +106,8 @@ class Job:
             raise SettingsError(
                 f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
             )
-        feed, model = self.feed(self.feed_set, self.processes.part), replica(self.model, self.device, self.processes)
+        feed = self.feed(self.feed_set, self.processes.part)
+        model = data_parallel(self.model, self.device, self.processes)
         self.loop = Loop(model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
         self.judged_on = self._own(self.task.judged_on)
         self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
@@ -114,7 +116,7 @@ class Job:
             self.judged_on = Samples(self.judged_on.x.to(self.device), self.judged_on.y.to(self.device))
             if isinstance(self.loop.step, Captured):
                 self.judge = Captured(self._judge, lambda line: None)
-        self.watch = Stopwatch(self.device)
+        self.watch = DeviceTimer(self.device)
         flipped = self.task.shifted.flipped.to(self.device)
         self.flipped = flipped if self.task.truth_known and len(flipped) == len(self.task.train) else None
         self.broken = 0.0  # losses so far that were not finite
@@ -133,13 +135,13 @@ class Job:
         finally:
             torch.backends.cudnn.benchmark = before
 
-    def feed(self, samples: Samples | ImageFiles, part: Part = range) -> Feed:
+    def feed(self, samples: Samples | ImageFiles, part: Part = range) -> TrainLoader:
         """Training batches of these samples, or this process's part of each."""
         settings = self.settings
         if isinstance(samples, Samples):
             augment = self.task.data.augment
-            return DeviceFeed(samples.x, samples.y, settings.batch, settings.seed, self.device, augment, part)
-        return LoaderFeed(samples, settings.batch, settings.seed, self.device, self.workers, part)
+            return TensorLoader(samples.x, samples.y, settings.batch, settings.seed, self.device, augment, part)
+        return DatasetLoader(samples, settings.batch, settings.seed, self.device, self.workers, part)
 
     def _own(self, samples: Samples | ImageFiles) -> Samples | ImageFiles:
         """Those of the samples that this process evaluates."""
@@ -165,7 +167,7 @@ class Job:
             if self.processes.size > 1:  # dropout: different in each process, and alike when an epoch is run again
                 seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
                 torch.manual_seed(seed % 2**63)
-            self.loop.queue(self.epoch)
+            self.loop.run_epoch(self.epoch)
             self.watch.start()
             self.judge()
             self.stats = self._stats()
@@ -183,7 +185,7 @@ class Job:
         row |= {"accuracy": 100 * int(first) / total, "top5": 100 * int(five) / total}
         row |= dict(zip(HEALTH, health, strict=False))
         self.metrics.append(row)
-        seconds = {"train_seconds": self.loop.watch.seconds(), "evaluate_seconds": self.watch.seconds()}
+        seconds = {"train_seconds": self.loop.timer.seconds(), "evaluate_seconds": self.watch.seconds()}
         self.timing.append({"epoch": self.epoch, **seconds})
         if self.epoch in snapshot_epochs(self.settings.epochs):
             self.history[self.epoch] = self.weights().half().cpu()
@@ -191,7 +193,7 @@ class Job:
 
     def _judge(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # one more batch size is not worth a translation
-            self.hits.copy_(count_hits(self.model, self.batches(self.judged_on), self.bf16))
+            self.hits.copy_(count_correct(self.model, self.batches(self.judged_on), self.bf16))
         self.processes.add([self.hits])
 
     def predict(self) -> Tensor:
@@ -283,7 +285,7 @@ def build_model(settings: Settings, task: Task) -> nn.Module:
     """The network behind the scaling of stored samples."""
     data = task.data
     network = build_network(settings.model, data.input_shape, data.num_classes)
-    return Scaled(network, data.mean, data.std, settings.channels_last)
+    return NormalizedNetwork(network, data.mean, data.std, settings.channels_last)
 
 
 def build_optimizer(settings: Settings, model: nn.Module) -> Optimizer:

@@ -12,13 +12,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.data import Samples
-from adiw.engine.feed import Batch, LoaderFeed, epoch_generator
-from adiw.engine.feed import batches as loaded
-from adiw.engine.inputs import crop_and_flip, draw_crops
 from adiw.engine.loop import set_learning_rate
+from adiw.engine.preprocessing import crop_and_flip, draw_crops
 from adiw.engine.profiler import profile_window
 from adiw.engine.stages import STAGES, StagedStep
 from adiw.engine.trace import StageTime
+from adiw.engine.train_loader import Batch, DatasetLoader, epoch_generator
+from adiw.engine.train_loader import batches as loaded
 from adiw.experiments.implementations import check_method, find, with_solver
 from adiw.experiments.job import build_model, build_optimizer
 from adiw.experiments.methods import Context
@@ -79,7 +79,7 @@ def profile_one(
     """
     commit()  # as it is now, not when the profile ends
     used, notes = with_solver(settings) if find(name).program else (settings, [])
-    train = LoaderFeed(task.train, settings.batch, settings.seed, device, workers)
+    train = DatasetLoader(task.train, settings.batch, settings.seed, device, workers)
     length = plan.length(len(train))
     step = build_step(name, used, task, device, workers)
     windows = []
@@ -112,7 +112,7 @@ def build_step(name: str, settings: Settings, task: Task, device: torch.device, 
     unread = {"cache_bytes": 0, "val_workers": 0}  # validation batches come from the feed below
     context = Context(settings, task, model, criterion, optimizer, random, _no_features, unread)
     reweight: Any = find_method(settings.method).build(context).to("cpu" if find(name).on_cpu else device)
-    feed = LoaderFeed(task.trusted, settings.val_batch, settings.seed, device, workers)
+    feed = DatasetLoader(task.trusted, settings.val_batch, settings.seed, device, workers)
     bf16 = settings.bf16 and device.type == "cuda"
     return StagedStep(model, optimizer, reweight, find(name).validation(partial(loaded, feed)), bf16, settings.clip)
 
@@ -121,7 +121,7 @@ def _no_features() -> tuple[Tensor, Tensor]:
     raise AssertionError("neither DIW nor ADIW asks for features of another network")
 
 
-def training_batches(feed: LoaderFeed, task: Task, epoch: int) -> Iterator[Batch]:
+def training_batches(feed: DatasetLoader, task: Task, epoch: int) -> Iterator[Batch]:
     """An epoch's batches through a loader, in-memory samples too; those are augmented when they have arrived."""
     if not (task.data.augment and isinstance(task.train, Samples)):
         yield from loaded(feed, epoch)

@@ -154,7 +154,7 @@ def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> 
 
 
 def _captured(job: Job) -> bool:
-    return isinstance(job.loop.step, Captured) and job.loop.step.recorded
+    return isinstance(job.loop.step, Captured) and job.loop.step.captured
 
 
 def _result(
@@ -205,7 +205,7 @@ def _cause_of_death(job: Job) -> str | None:
     """Why the run will not recover; None while it lives."""
     try:
         if job.metrics:
-            check_alive(job.metrics, job.task.data.num_classes, len(job.loop.feed))
+            check_alive(job.metrics, job.task.data.num_classes, len(job.loop.loader))
     except DeadRunError as error:
         return str(error)
     return None

@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
-from adiw.engine.feed import Feed
-from adiw.engine.loop import Loop, in_batches, set_learning_rate
+from adiw.engine.evaluate import in_batches
+from adiw.engine.loop import Loop, set_learning_rate
+from adiw.engine.train_loader import TrainLoader
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are
 from adiw.experiments.watch import DeadRunError
@@ -26,7 +27,7 @@ def features(
     task: Task,
     build_model: Callable[[Settings, Task], nn.Module],
     build_optimizer: Callable[[Settings, nn.Module], Optimizer],
-    feed: Callable[[Samples | ImageFiles], Feed],
+    feed: Callable[[Samples | ImageFiles], TrainLoader],
     device: torch.device,
     bf16: bool,
 ) -> tuple[Tensor, Tensor]:
@@ -43,7 +44,7 @@ def features(
     loop = Loop(model, plain, optimizer, feed(task.train), bf16, settings.clip)
     for epoch in range(min(PRETRAIN, settings.epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
-        loop.queue(epoch)
+        loop.run_epoch(epoch)
     classes = task.data.num_classes
     return _observe(model, task.train, classes, device), _observe(model, task.trusted, classes, device)
 

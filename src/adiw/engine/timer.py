@@ -1,4 +1,4 @@
-"""Seconds that work took, on the device that it was done on, without waiting for it."""
+"""Seconds of work on a CPU or a GPU, measured without waiting for the device."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 import torch
 
 
-class Stopwatch:
-    """Start, stop, and later ask. On a GPU the clock is the stream's own: work is timed where it is queued.
+class DeviceTimer:
+    """Time between ``start`` and ``stop``. On a GPU it uses CUDA events, so that starting and stopping do not wait.
 
-    >>> watch = Stopwatch(torch.device("cpu"))
-    >>> watch.start(), watch.stop(), watch.seconds() >= 0
+    >>> timer = DeviceTimer(torch.device("cpu"))
+    >>> timer.start(), timer.stop(), timer.seconds() >= 0
     (None, None, True)
     """
 
@@ -26,12 +26,12 @@ class Stopwatch:
         self._mark(1)
 
     def seconds(self) -> float:
-        """Between start and stop; on a GPU this waits until the work is done."""
+        """Seconds between start and stop; on a GPU this waits for the work to finish."""
         if not self.events:
             return self.times[1] - self.times[0]
-        begun, ended = self.events
-        ended.synchronize()
-        return float(begun.elapsed_time(ended)) / 1000
+        start, stop = self.events
+        stop.synchronize()
+        return float(start.elapsed_time(stop)) / 1000
 
     def _mark(self, which: int) -> None:
         if self.events:

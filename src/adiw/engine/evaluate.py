@@ -1,0 +1,42 @@
+"""Evaluation: accuracy and predicted classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from adiw.engine.loop import autocast
+
+
+@torch.no_grad()
+def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
+    """Samples whose class is predicted first, and among the first five: (2,) int64 on the device.
+
+    With five classes or fewer, the second count includes every sample.
+    """
+    model.eval()
+    counts = [torch.zeros(2, dtype=torch.long, device=next(model.parameters()).device)]
+    for x, y in batches:
+        with autocast(x.device, bf16):
+            outputs = model(x)
+        correct = outputs.float().topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
+        counts.append(torch.stack([correct[:, 0].sum(), correct.sum()]))
+    model.train()
+    return torch.stack(counts).sum(0)
+
+
+@torch.no_grad()
+def predict(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """The predicted class of every sample, (n,) on the CPU."""
+    model.eval()
+    classes = torch.cat([torch.zeros(0, dtype=torch.long), *(model(x).argmax(1).cpu() for x, _ in batches)])
+    model.train()
+    return classes
+
+
+def in_batches(x: Tensor, y: Tensor, size: int = 2048) -> Iterator[tuple[Tensor, Tensor]]:
+    """All samples in order, ``size`` at a time; the last batch may be smaller."""
+    for start in range(0, len(x), size):
+        yield x[start : start + size], y[start : start + size]

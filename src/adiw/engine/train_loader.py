@@ -1,0 +1,172 @@
+"""Training batches (x, y, index) whose order depends on the seed and the epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
+
+from adiw.engine.preprocessing import crop_and_flip, draw_crops
+from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.indexed import Indexed
+
+Batch = tuple[Tensor, Tensor, Tensor]  # x, y, index
+Part = Callable[[int], range]  # batch size -> positions in the batch that this process trains on; ``range``: all
+
+
+class TrainLoader(Protocol):
+    """A source of training batches. A training step calls ``load_next`` and then ``batch``."""
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        ...
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the order of an epoch and start it."""
+        ...
+
+    def load_next(self) -> None:
+        """The part of loading that runs on the host: copy the next batch to the device unless it is there."""
+        ...
+
+    def batch(self) -> Batch:
+        """The next batch. It always uses the same device memory, so that a CUDA graph of it can be replayed."""
+        ...
+
+
+class TensorLoader:
+    """Batches of tensors on the device: an epoch is a permutation, a batch is a gather.
+
+    Args:
+        x, y: (n, ...) and (n,), copied to ``device``.
+        batch: samples per batch; an incomplete last batch is dropped, unless it is the only one.
+        seed: seeds order and augmentation, together with the epoch.
+        augment: crop and flip images at random.
+        part: the positions of each batch that this process trains on. Order and augmentation are drawn for all
+            processes alike.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, batch: int, seed: int, device: torch.device, augment: bool, part: Part = range
+    ) -> None:
+        self.x, self.y = x.to(device), y.to(device)
+        self.size, self.seed, self.augment = min(batch, len(x)), seed, augment
+        self.order = torch.arange(len(x), device=device)
+        self.first_positions = torch.tensor(part(self.size), device=device)
+        self.positions = self.first_positions.clone()  # of the next batch, in the order
+        self.crops = torch.zeros(len(x), 3, dtype=torch.long, device=device) if augment else None
+
+    def __len__(self) -> int:
+        return len(self.x) // self.size
+
+    def set_epoch(self, epoch: int) -> None:
+        generator = epoch_generator(self.seed, epoch)
+        self.order.copy_(torch.randperm(len(self.x), generator=generator))
+        if self.crops is not None:
+            self.crops.copy_(draw_crops(len(self.x), generator))
+        self.positions.copy_(self.first_positions)
+
+    def load_next(self) -> None:
+        """All samples are on the device already."""
+
+    def batch(self) -> Batch:
+        index = self.order[self.positions]
+        x = self.x[index]
+        if self.crops is not None:
+            x = crop_and_flip(x, self.crops[self.positions])
+        self.positions.add_(self.size)
+        return x, self.y[index], index
+
+
+class DatasetLoader:
+    """Batches of a map-style data set through PyTorch's DataLoader, copied to the device while it computes.
+
+    Random numbers of a sample depend on the seed, the epoch and the sample, not on the worker that reads it. Each
+    process reads only its ``part`` of every batch.
+    """
+
+    def __init__(
+        self, dataset: Any, batch: int, seed: int, device: torch.device, workers: int, part: Part = range
+    ) -> None:
+        self.dataset, self.size, self.seed = Indexed(dataset), min(batch, len(dataset)), seed
+        self.device, self.workers, self.part = device, workers, part(self.size)
+        self.host_batches: Iterator[Any] = iter(())
+        self.remaining = 0  # batches of the epoch
+        self.device_batch: Batch | None = None  # memory on the device that every batch is copied to
+
+    def __len__(self) -> int:
+        return len(self.dataset) // self.size
+
+    def set_epoch(self, epoch: int) -> None:
+        generator = epoch_generator(self.seed, epoch)
+        loader: DataLoader[Any] = DataLoader(
+            _SeededPerSample(self.dataset, epoch_seed(self.seed, epoch)),
+            batch_sampler=_PartOfBatches(RandomSampler(self.dataset, generator=generator), self.size, self.part),
+            num_workers=self.workers,
+            worker_init_fn=leave_interrupts_to_the_parent,
+            pin_memory=self.device.type == "cuda",
+            generator=generator,
+        )
+        self.host_batches, self.remaining = start(loader), len(self)
+
+    def load_next(self) -> None:
+        x, y, index = next(self.host_batches)
+        self.remaining -= 1
+        if self.remaining == 0:
+            self.host_batches = iter(())  # end the workers now, not when the iterator is garbage-collected
+        if self.device_batch is None:
+            self.device_batch = (x.to(self.device), y.to(self.device), index.to(self.device))
+        for target, source in zip(self.device_batch, (x, y, index), strict=True):
+            target.copy_(source, non_blocking=True)
+
+    def batch(self) -> Batch:
+        assert self.device_batch is not None  # load_next is called first
+        return self.device_batch
+
+
+def batches(loader: TrainLoader, epoch: int) -> Iterator[Batch]:
+    """The batches of one epoch. Each is valid until the next one is requested."""
+    loader.set_epoch(epoch)
+    for _ in range(len(loader)):
+        loader.load_next()
+        yield loader.batch()
+
+
+class _PartOfBatches(BatchSampler):
+    """Draws whole batches of ``size`` samples and yields the positions in ``part`` of each."""
+
+    def __init__(self, order: RandomSampler, size: int, part: range) -> None:
+        super().__init__(order, size, drop_last=True)
+        self.part = part
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for batch in super().__iter__():
+            yield [batch[position] for position in self.part]
+
+
+class _SeededPerSample(Dataset[Any]):
+    """Seeds PyTorch's default generator with ``seed`` and the sample's index before the sample is read."""
+
+    def __init__(self, dataset: Any, seed: int) -> None:
+        self.dataset, self.seed = dataset, seed
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(epoch_seed(self.seed, index) % 2**63)
+            return self.dataset[index]
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """The seed of one epoch of a run. It differs from the run's own seed, which draws the trusted samples."""
+    return (seed + 1) * 1_000_003 + epoch
+
+
+def epoch_generator(seed: int, epoch: int) -> Generator:
+    """The generator of one epoch of a run: an epoch that is repeated after a resumption draws the same numbers."""
+    return Generator().manual_seed(epoch_seed(seed, epoch))
