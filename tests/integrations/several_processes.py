@@ -1,4 +1,4 @@
-"""The same training under Lightning, the Trainer and accelerate, by one process or by several: for the tests."""
+"""The same training with Lightning, the Trainer and accelerate, in one process or several, for the tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Y = torch.randint(CLASSES, (NUM_TRAIN,), generator=_random)
 
 
 class Rows(Dataset[dict[str, Tensor]]):
-    """Columns as a Trainer takes them."""
+    """Samples as mappings of columns, in the Trainer's form."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -142,12 +142,12 @@ TRAINERS = {"lightning": by_lightning, "trainer": by_trainer, "accelerate": by_a
 
 
 def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:
-    """With each of them, as torchrun would start it."""
+    """Train with each framework, with the environment variables of torchrun."""
     torch.set_num_threads(1)
     numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size)}
     os.environ |= {**numbers, "TORCHELASTIC_RUN_ID": "tests"}
     found = {}
     for name, train in TRAINERS.items():
-        torch.manual_seed(rank)  # what must be alike comes from the first process
+        torch.manual_seed(rank)  # shared state must come from the first process
         found[name] = train(rank, size, folder / name)
     return found

@@ -1,4 +1,4 @@
-"""The Trainer mixin: each sample keeps its own weight, also across checkpoints and accumulation; bad input."""
+"""The Trainer mixin: each sample keeps its weight across checkpoints and gradient accumulation; bad input."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_run_resumes_from_the_trainers_own_checkpoint(tmp_path: Path, accumula
 
 
 def pad(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """A collator that knows only its own columns."""
+    """A collator that drops columns it does not use."""
     rows = [torch.tensor(sample["input_ids"]) for sample in samples]
     ids = nn.utils.rnn.pad_sequence(rows, batch_first=True)
     return {
@@ -115,7 +115,7 @@ def test_the_index_survives_column_removal_and_the_collator(
     assert run.weights.std() > 0
 
 
-def test_a_part_of_a_numbered_set_keeps_its_numbers(tmp_path: Path) -> None:
+def test_a_subset_of_an_indexed_set_keeps_its_indices(tmp_path: Path) -> None:
     run = trainer(tmp_path, Watched, train=Subset(Indexed(SAMPLES), [3, 5, 8, 13, 21, 34]), num_train_epochs=1)
     run.seen = []
     run.train()
@@ -135,7 +135,7 @@ def test_accumulated_batches_weigh_as_one_batch(tmp_path: Path) -> None:
 
 
 def test_evaluation_and_logs(tmp_path: Path) -> None:
-    columns = [{**sample, "index": 99} for sample in SAMPLES[:10]]  # removed as ever: it is the user's own
+    columns = [{**sample, "index": 99} for sample in SAMPLES[:10]]  # a column of the user: removed as usual
     ours = trainer(tmp_path, num_train_epochs=2, logging_steps=5, eval_dataset=columns)
     ours.train()
     plain = trainer(tmp_path, Trainer, net=ours.model)
@@ -157,7 +157,7 @@ def test_another_method_and_criterion(tmp_path: Path) -> None:
     assert isinstance(run.method.divergence, adiw.divergences.MMD)
 
 
-def test_a_second_call_goes_on_and_a_new_model_begins_anew(tmp_path: Path) -> None:
+def test_a_second_call_continues_and_a_new_model_starts_again(tmp_path: Path) -> None:
     run = trainer(tmp_path, num_train_epochs=1)
     run.train()
     run.train()
@@ -182,7 +182,7 @@ def test_no_trusted_set_and_losses_that_would_be_ignored(tmp_path: Path) -> None
     class Untrusting(ReweightingMixin, Trainer):  # type: ignore[misc]
         pass
 
-    with pytest.raises(ValueError, match=r"no trusted set: class ReweightedTrainer\(ReweightingMixin, Trainer\)"):
+    with pytest.raises(ValueError, match=r"no trusted set: class WeightedTrainer\(ReweightingMixin, Trainer\)"):
         trainer(tmp_path, Untrusting).train()
     with pytest.raises(ValueError, match="label_smoothing_factor would not be used: override make_reweight"):
         trainer(tmp_path, label_smoothing_factor=0.1).train()
@@ -200,7 +200,7 @@ def test_a_training_set_that_changes_its_length(tmp_path: Path) -> None:
     run.train()
     run.train_dataset = SAMPLES[:30]
     with pytest.raises(
-        ValueError, match="has 30 samples, but had 40 when training started: weights belong to samples"
+        ValueError, match="has 30 samples, but had 40 when training started: each sample keeps its weight"
     ):
         run.train()
     with pytest.raises(ValueError, match="this state is of 40 training samples, but there are 32 now"):
@@ -212,8 +212,8 @@ class Stream(IterableDataset[Any]):
         return iter(SAMPLES)
 
 
-def test_training_sets_that_have_no_place_for_an_index(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="length and items by number, got Stream"):
+def test_training_sets_that_cannot_have_an_index(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="must be map-style, with __len__ and __getitem__, got Stream"):
         trainer(tmp_path, train=Stream(), max_steps=3).train()
     with pytest.raises(TypeError, match="samples must be mappings of columns, got tuple"):
         trainer(tmp_path, train=[(sample["input_ids"], 0) for sample in SAMPLES]).train()
@@ -225,7 +225,7 @@ def test_a_loader_without_indices(tmp_path: Path) -> None:
             super().get_train_dataloader()
             return Trainer.get_train_dataloader(self)
 
-    with pytest.raises(ValueError, match=r'no "index", only input_ids, labels: a get_train_dataloader of your own'):
+    with pytest.raises(ValueError, match=r'no "index", only input_ids, labels: .* overrides get_train_dataloader'):
         trainer(tmp_path, Own).train()
 
 
@@ -251,11 +251,11 @@ def test_a_sampler_that_repeats_samples(tmp_path: Path) -> None:
 def test_a_model_that_is_split(tmp_path: Path) -> None:
     run = trainer(tmp_path)
     run.is_fsdp_enabled = True
-    with pytest.raises(ValueError, match=r"DeepSpeed and FSDP split the model.*leave them out"):
+    with pytest.raises(ValueError, match=r"DeepSpeed and FSDP split the model.*turn them off"):
         run.train()
 
 
-def test_labels_that_the_trainer_leaves_out(tmp_path: Path) -> None:
+def test_labels_that_the_trainer_removes(tmp_path: Path) -> None:
     class Unlabelled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -271,7 +271,7 @@ def test_labels_that_the_trainer_leaves_out(tmp_path: Path) -> None:
 def test_a_checkpoint_without_weights(tmp_path: Path) -> None:
     trainer(tmp_path, Trainer, num_train_epochs=1).train()
     run = trainer(tmp_path)
-    with pytest.warns(UserWarning, match=r"adiw.pt is not there: the weights start at one"):
+    with pytest.warns(UserWarning, match=r"adiw.pt does not exist: the weights start at one"):
         run.train(resume_from_checkpoint=True)
     assert run.method.summary().steps == 10
 
@@ -279,7 +279,7 @@ def test_a_checkpoint_without_weights(tmp_path: Path) -> None:
 def test_a_collator_whose_rows_are_not_the_samples() -> None:
     with pytest.raises(TypeError, match=r"expected 2 rows in 'x' of the collated samples, got shape \(5,\)"):
         Collated([{"x": 1}, {"x": 2}], lambda samples: {"x": torch.zeros(5)})
-    with pytest.raises(TypeError, match="got list: use a data collator that gives one row of a tensor"):
+    with pytest.raises(TypeError, match="got list: use a data collator that returns tensors with one row per sample"):
         Collated([{"x": 1}, {"x": 2}], lambda samples: {"x": ["a", "b"]})
 
 
@@ -290,27 +290,27 @@ def test_a_checkpoint_whose_weights_are_damaged(tmp_path: Path, damage: str) -> 
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content[:-9] if damage == "cut" else content)
-    with pytest.raises(RuntimeError, match=r"adiw\.pt is damaged .*delete it to go on with weights of one"):
+    with pytest.raises(RuntimeError, match=r"adiw\.pt is damaged .*delete it to continue with weights of one"):
         trainer(tmp_path).train(resume_from_checkpoint=True)
 
 
 @pytest.mark.parametrize(
     ("dataset", "collator", "message"),
     [
-        (3, transformers.default_data_collator, "expected a set with a length and samples by number, got int"),
+        (3, transformers.default_data_collator, "expected a data set with __len__ and __getitem__, got int"),
         ([], transformers.default_data_collator, "got an empty one"),
         (SAMPLES, None, "expected a data collator, got NoneType"),
-        ([1, 2], transformers.default_data_collator, "the data collator cannot take its samples .*mappings of"),
-        (SAMPLES, lambda samples: None, "expected columns by name from the data collator, got None"),
-        (SAMPLES, lambda samples: {}, "expected columns by name from the data collator, got {}"),
+        ([1, 2], transformers.default_data_collator, "the data collator fails on its samples .*mappings of"),
+        (SAMPLES, lambda samples: None, "expected a mapping of columns from the data collator, got None"),
+        (SAMPLES, lambda samples: {}, "expected a mapping of columns from the data collator, got {}"),
     ],
 )
-def test_trusted_sets_that_give_no_columns(dataset: Any, collator: Any, message: str) -> None:
+def test_trusted_sets_without_columns(dataset: Any, collator: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"trusted set: .*{message}"):
         Collated(dataset, collator)
 
 
-def test_what_the_user_overrides_must_give_what_is_asked_for(tmp_path: Path) -> None:
+def test_overridden_methods_must_return_the_right_type(tmp_path: Path) -> None:
     class Nothing(Reweighted):
         def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> Any:
             return None
@@ -326,15 +326,15 @@ def test_what_the_user_overrides_must_give_what_is_asked_for(tmp_path: Path) -> 
 
 
 class Positional(nn.Module):
-    """Gives a plain tensor, as networks for images do."""
+    """Returns a tensor, like many image networks."""
 
     def forward(self, input: Tensor) -> Tensor:
         return input
 
 
 def test_a_batch_or_model_that_cannot_be_classified() -> None:
-    with pytest.raises(TypeError, match="a model and a batch of columns by name, got Linear and list"):
+    with pytest.raises(TypeError, match="a model and a batch that maps names to columns, got Linear and list"):
         classify(nn.Linear(2, 2), [])  # type: ignore[arg-type]
     batch = {"input": torch.zeros(1, 2), "labels": torch.zeros(1), "index": torch.zeros(1)}
-    with pytest.raises(TypeError, match=r"the model gave Tensor without \.logits: use a model for classification"):
+    with pytest.raises(TypeError, match=r"the model returned Tensor without \.logits: use a model for"):
         classify(Positional(), batch)

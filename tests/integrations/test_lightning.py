@@ -117,7 +117,7 @@ def test_a_run_resumes_from_lightnings_own_checkpoint(tmp_path: Path, divergence
     torch.testing.assert_close(module.net[2].weight, whole.net[2].weight, rtol=0, atol=0)
 
 
-def test_a_second_fit_goes_on_and_another_module_begins_anew(tmp_path: Path) -> None:
+def test_a_second_fit_continues_and_another_module_starts_again(tmp_path: Path) -> None:
     module, callback = Module(), reweighting()
     trainer(callback, tmp_path, 2).fit(module, loader())
     method, steps = callback.method, callback.method.summary().steps
@@ -153,7 +153,7 @@ def test_accumulation_and_a_model_without_the_callback_state(tmp_path: Path) -> 
 
     plain.fit(Plain(), loader())
     callback = reweighting()
-    with pytest.warns(UserWarning, match="made without adiw's Reweighting callback: the weights start at one"):
+    with pytest.warns(UserWarning, match="saved without adiw's Reweighting callback: the weights start at one"):
         trainer(callback, tmp_path, 3, accumulate_grad_batches=5).fit(
             Module(), loader(), ckpt_path=plain.checkpoint_callback.best_model_path
         )
@@ -185,8 +185,8 @@ class Stream(IterableDataset[Any]):
         return iter(TRAIN)
 
 
-def test_a_training_set_without_numbers_and_several_loaders(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="length and items by number, got Stream"):
+def test_an_iterable_training_set_and_several_loaders(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="must be map-style, with __len__ and __getitem__, got Stream"):
         fit(tmp_path, DataLoader(Stream(), batch_size=8))
     with pytest.raises(TypeError, match="expected one DataLoader for training, got dict"):
         fit(tmp_path, {"a": loader(), "b": loader()})
@@ -205,7 +205,7 @@ def test_a_sampler_that_repeats_samples(tmp_path: Path) -> None:
     assert callback.weights.std() > 0
 
 
-def test_a_part_of_a_numbered_set_repeats_nothing(tmp_path: Path) -> None:
+def test_a_subset_of_an_indexed_set_repeats_nothing(tmp_path: Path) -> None:
     part = torch.utils.data.Subset(Indexed(TRAIN), [5, 7, 9, 11])
     callback = reweighting()
     fit(tmp_path, loader(part, shuffle=False), callback=callback, epochs=30, log_every_n_steps=1)
@@ -222,7 +222,7 @@ class Growing(Module):
 
 def test_a_training_set_that_changes_its_length(tmp_path: Path) -> None:
     with pytest.raises(
-        ValueError, match="has 43 samples, but had 40 when training started: weights belong to samples"
+        ValueError, match="has 43 samples, but had 40 when training started: each sample keeps its weight"
     ):
         fit(tmp_path, None, Growing(), epochs=2, reload_dataloaders_every_n_epochs=1)
     first = trainer(reweighting(), tmp_path, 1)
@@ -271,8 +271,8 @@ def test_the_one_import_has_the_same_names() -> None:
     assert (ADIW, Indexed) == (adiw.ADIW, adiw.Indexed)
 
 
-def test_what_makes_no_method_and_what_is_no_module(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match=r"make must be called as make\(module, num_train\), got NoneType"):
+def test_wrong_types_for_make_and_module(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"make must be callable as make\(module, num_train\), got NoneType"):
         Reweighting(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"make\(module, num_train\) must return a weighting method .*got int"):
         trainer(Reweighting(lambda module, num_train: 3), tmp_path, 1).fit(Module(), loader())

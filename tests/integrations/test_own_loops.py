@@ -1,4 +1,4 @@
-"""Loops of one's own, plain or under accelerate: bad input is an error that says what to change."""
+"""Custom loops, plain or with accelerate: bad input is an error that says what to change."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "several-processes.md"
 
 
 def test_the_code_runs_and_finds_the_wrong_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torchrun would start it, but in one process: what several do is tested where they are started."""
+    """In one process with torchrun's variables; other tests start several processes."""
     under_torchrun(monkeypatch)
     names: dict[str, Any] = {}
     exec(

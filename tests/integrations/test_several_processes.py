@@ -1,4 +1,4 @@
-"""Two processes under Lightning, the Trainer and accelerate give the weights of one; it goes on from their files."""
+"""Two processes with Lightning, the Trainer and accelerate compute the weights of one, which can resume from them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CHECKPOINTS = {"lightning": "epoch=1.ckpt", "trainer": "checkpoint-12", "acceler
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """(folder with the checkpoints, what each of two processes found)."""
+    """(folder with the checkpoints, the result of each of two processes)."""
     folder = tmp_path_factory.mktemp("together")
     return folder, in_processes(2, train_all, folder)
 
 
 @pytest.mark.filterwarnings("ignore")  # of the frameworks, about files and workers
 @pytest.mark.parametrize("name", TRAINERS)
-def test_two_processes_give_what_one_gives_and_one_goes_on_from_their_checkpoint(
+def test_two_processes_compute_what_one_computes_and_one_resumes_from_their_checkpoint(
     name: str, together: tuple[Path, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
     folder, found = together

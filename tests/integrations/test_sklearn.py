@@ -1,4 +1,4 @@
-"""ReweightedClassifier: it withstands wrong labels, and scikit-learn takes it for one of its own."""
+"""ReweightedClassifier: accuracy under wrong labels, and scikit-learn's own checks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def dropping(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
 
 
 class Trusting(ReweightedClassifier):
-    """Trusts what it is given, so that the checks, which know fit(X, y), reach the weights."""
+    """Takes the training set as its trusted set: the checks call fit(X, y), and must reach the weights."""
 
     def fit(self, X: Any, y: Any) -> Trusting:
         return super().fit(X, y, X_val=X, y_val=y)
@@ -91,7 +91,7 @@ class Trusting(ReweightedClassifier):
 @untrusted
 @parametrize_with_checks([ReweightedClassifier(epochs=20), Trusting(epochs=20)])
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    """All of them, none excluded; the plain network's warning is left aside."""
+    """All of them; the warning of a fit without trusted samples is ignored."""
     check(estimator)
 
 
@@ -106,9 +106,9 @@ def test_trusted_samples_beat_training_without_them(digits: Noisy) -> None:
     assert fit.sample_weight_[right].mean() > 3 * fit.sample_weight_[~right].mean()
 
 
-def test_without_trusted_samples_it_says_what_to_pass_and_weighs_all_alike(blobs: Noisy) -> None:
+def test_without_trusted_samples_it_warns_and_all_weights_are_one(blobs: Noisy) -> None:
     data = scaled(blobs)
-    with pytest.warns(UserWarning, match="pass X_val= and y_val=, a few samples whose labels are right"):
+    with pytest.warns(UserWarning, match="pass X_val= and y_val=, a few samples with correct labels"):
         fit = small().fit(data.X, data.true)
     np.testing.assert_array_equal(fit.sample_weight_, np.ones(len(data.X)))
     assert fit.score(data.X_test, data.y_test) > 0.85
@@ -116,7 +116,7 @@ def test_without_trusted_samples_it_says_what_to_pass_and_weighs_all_alike(blobs
 
 @untrusted
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_random_state_decides_everything_and_leaves_torchs_own_alone(blobs: Noisy, trusted: bool) -> None:
+def test_a_random_state_makes_fits_repeatable_and_torchs_own_is_not_changed(blobs: Noisy, trusted: bool) -> None:
     data = scaled(blobs)
 
     def fit(seed: int) -> ReweightedClassifier:
@@ -135,7 +135,7 @@ def test_a_random_state_decides_everything_and_leaves_torchs_own_alone(blobs: No
 
 @untrusted
 @pytest.mark.parametrize("trusted", [True, False])
-def test_a_pickled_classifier_goes_on_to_the_same_weights(blobs: Noisy, trusted: bool) -> None:
+def test_a_pickled_classifier_resumes_to_the_same_weights(blobs: Noisy, trusted: bool) -> None:
     data = scaled(blobs)
 
     def fit(model: ReweightedClassifier) -> ReweightedClassifier:
@@ -148,16 +148,16 @@ def test_a_pickled_classifier_goes_on_to_the_same_weights(blobs: Noisy, trusted:
     np.testing.assert_array_equal(resumed.sample_weight_, whole.sample_weight_)
     np.testing.assert_array_equal(resumed.predict_proba(data.X_test), whole.predict_proba(data.X_test))
     assert (whole.sample_weight_.std() > 0.1) == trusted
-    again = fit(whole)  # without warm_start it begins anew
+    again = fit(whole)  # without warm_start it starts again
     np.testing.assert_array_equal(again.sample_weight_, resumed.sample_weight_)
 
 
-def test_going_on_with_other_rows_is_an_error(blobs: Noisy) -> None:
+def test_resuming_with_other_rows_is_an_error(blobs: Noisy) -> None:
     data = scaled(blobs)
     model = data.fit(small(epochs=1, warm_start=True))
     with pytest.raises(ValueError, match="this state is of 400 training samples, but there are 300 now"):
         data._replace(X=data.X[:300], given=data.given[:300]).fit(model)
-    with pytest.raises(ValueError, match=r"goes on with the classes \[0, 1, 2\], but y has \[1, 2, 3\]"):
+    with pytest.raises(ValueError, match=r"continues with the classes \[0, 1, 2\], but y has \[1, 2, 3\]"):
         data._replace(given=data.given + 1).fit(model)
     with pytest.raises(ValueError, match="X has 3 features, but ReweightedClassifier is expecting 2"):
         data._replace(X=np.zeros((400, 3))).fit(model)
@@ -184,7 +184,7 @@ def linear(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(input_shape)), num_classes))
 
 
-def test_a_network_of_the_users_own(blobs: Noisy) -> None:
+def test_a_custom_network(blobs: Noisy) -> None:
     data = scaled(blobs)
     assert [type(part) for part in data.fit(small(module=linear)).net_.module_] == [nn.Flatten, nn.Linear]
     given = nn.Linear(2, 3)
@@ -193,12 +193,12 @@ def test_a_network_of_the_users_own(blobs: Noisy) -> None:
     assert isinstance(fit.net_.module_, nn.Linear)
     assert all(torch.equal(given.state_dict()[key], value) for key, value in before.items())
     assert not torch.equal(fit.net_.module_.weight, given.weight)
-    with pytest.raises(TypeError, match=r"module must be a network, or be called as .* got 'mlp'"):
+    with pytest.raises(TypeError, match=r"module must be a network, or callable as .* got 'mlp'"):
         data.fit(small(module="mlp"))
 
 
-def test_pictures_reach_the_network_in_their_shape(digits: Noisy) -> None:
-    def pictures(X: np.ndarray) -> np.ndarray:
+def test_images_reach_the_network_in_their_shape(digits: Noisy) -> None:
+    def images(X: np.ndarray) -> np.ndarray:
         return X[:200].reshape(-1, 1, 8, 8)
 
     seen = []
@@ -208,12 +208,12 @@ def test_pictures_reach_the_network_in_their_shape(digits: Noisy) -> None:
         return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, num_classes))
 
     model = small(module=convolution, epochs=2)
-    model.fit(pictures(digits.X), digits.given[:200], X_val=pictures(digits.X_val), y_val=digits.y_val)
+    model.fit(images(digits.X), digits.given[:200], X_val=images(digits.X_val), y_val=digits.y_val)
     assert seen == [(1, 8, 8)]
-    assert model.predict(pictures(digits.X_test)).shape == (200,)
+    assert model.predict(images(digits.X_test)).shape == (200,)
 
 
-def test_settings_reach_what_they_set(blobs: Noisy) -> None:
+def test_arguments_take_effect(blobs: Noisy) -> None:
     data = scaled(blobs)
     limits = data.fit(small(mean_one=True, cap=1.2, divergence=KL(width=0.3))).sample_weight_
     assert limits.max() <= 1.2 + 1e-6
@@ -224,7 +224,7 @@ def test_settings_reach_what_they_set(blobs: Noisy) -> None:
     group = fit.net_.optimizer_.param_groups[0]
     assert isinstance(fit.net_.optimizer_, torch.optim.SGD)
     assert (group["weight_decay"], group["lr"]) == (0.01, pytest.approx(0.005))
-    assert not hasattr(schedule, "lr_scheduler_")  # a copy was used: fit leaves its parameters alone
+    assert not hasattr(schedule, "lr_scheduler_")  # fit uses a copy: it must not change parameters
 
 
 def test_in_a_pipeline_the_trusted_samples_are_transformed_too(blobs: Noisy) -> None:
@@ -238,7 +238,7 @@ def test_in_a_pipeline_the_trusted_samples_are_transformed_too(blobs: Noisy) -> 
     assert fit.score(blobs.X_test, blobs.y_test) > 0.8
 
 
-def test_in_a_pipeline_without_routing_they_are_passed_by_name_as_they_are(blobs: Noisy) -> None:
+def test_in_a_pipeline_without_routing_they_are_passed_by_name_and_not_transformed(blobs: Noisy) -> None:
     data = scaled(blobs)
     pipeline = make_pipeline(StandardScaler(), small())
     names = {"reweightedclassifier__X_val": data.X_val, "reweightedclassifier__y_val": data.y_val}
@@ -270,7 +270,7 @@ def test_grid_search_of_a_pipeline_with_routing(blobs: Noisy) -> None:
     [
         ({"y_val": None}, "trusted samples need both X_val and y_val: y_val is missing"),
         ({"X_val": None}, "trusted samples need both X_val and y_val: X_val is missing"),
-        ({"y_val": np.full(40, 9)}, "y_val has labels that y does not have: 9"),
+        ({"y_val": np.full(40, 9)}, "y_val has labels that are not in y: 9"),
         ({"y_val": np.zeros(39)}, "inconsistent numbers of samples"),
         ({"X_val": np.zeros((40, 3))}, "X has 3 features, but ReweightedClassifier is expecting 2"),
         ({"X_val": np.full((40, 2), np.nan)}, "NaN"),
@@ -289,18 +289,18 @@ def test_bad_settings_are_errors(blobs: Noisy, setting: str) -> None:
         blobs.fit(small(**{setting: 0}))
     with pytest.raises(ValueError, match="lr must be a positive number, got 0"):
         blobs.fit(small(lr=0))
-    with pytest.raises(ValueError, match="weight_decay must be a number from 0 on, got nan"):
+    with pytest.raises(ValueError, match="weight_decay must be a number >= 0, got nan"):
         blobs.fit(small(weight_decay=float("nan")))
     with pytest.raises(ValueError, match="divergence"):
         blobs.fit(small(divergence="kll"))
 
 
-def test_before_fit_there_is_nothing_to_predict_with(blobs: Noisy) -> None:
+def test_predict_before_fit_is_an_error(blobs: Noisy) -> None:
     with pytest.raises(NotFittedError):
         small().predict(blobs.X)
 
 
 @pytest.mark.parametrize("device", ["abc", "", None, 1.5])
-def test_a_device_that_pytorch_does_not_know(blobs: Noisy, device: Any) -> None:
-    with pytest.raises(ValueError, match=r"device must name one of PyTorch's, such as \"cpu\""):
+def test_an_unknown_device_is_an_error(blobs: Noisy, device: Any) -> None:
+    with pytest.raises(ValueError, match=r"device must be one of PyTorch's, such as \"cpu\""):
         blobs.fit(ReweightedClassifier(epochs=1, device=device))

@@ -1,4 +1,4 @@
-"""Trackers: each keeps what it is given, takes a run up again, and leaves nothing before the first step."""
+"""Trackers: metrics can be read back, a resumed run continues, and no file exists before the first step."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_is_logged_can_be_read_back(name: str, tmp_path: Path) -> None:
 
 @every_tracker
 @pytest.mark.usefixtures("installed")
-def test_a_run_that_goes_on_is_one_curve(name: str, tmp_path: Path) -> None:
+def test_a_resumed_run_is_one_curve(name: str, tmp_path: Path) -> None:
     for step in (1, 2):
         tracker = open_tracker(name, tmp_path, SETTINGS)
         tracker.log(step, {"accuracy": float(step)})
@@ -95,7 +95,7 @@ def test_before_the_first_step_there_are_no_files(name: str, tmp_path: Path) -> 
 
 @every_tracker
 @pytest.mark.usefixtures("installed")
-def test_a_figure_that_is_not_a_number_stays_one(name: str, tmp_path: Path) -> None:
+def test_a_value_of_nan_is_logged(name: str, tmp_path: Path) -> None:
     tracker = open_tracker(name, tmp_path, SETTINGS)
     tracker.log(1, {"loss": math.nan})
     tracker.close()
@@ -106,7 +106,7 @@ def test_a_figure_that_is_not_a_number_stays_one(name: str, tmp_path: Path) -> N
 
 @needs_mlflow
 @pytest.mark.parametrize("folder", ["plain", "with space", "with 'quotes'"])
-def test_mlflow_keeps_settings_name_and_end(folder: str, tmp_path: Path) -> None:
+def test_mlflow_has_settings_name_and_status(folder: str, tmp_path: Path) -> None:
     for failed, status in ((True, "FAILED"), (False, "FINISHED")):
         tracker = MLflow(tmp_path / folder, SETTINGS)
         tracker.log(1, {"accuracy": 1.0})
@@ -118,7 +118,7 @@ def test_mlflow_keeps_settings_name_and_end(folder: str, tmp_path: Path) -> None
 
 
 @needs_mlflow
-def test_mlflow_goes_where_its_own_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_uses_its_tracking_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "shared" / "mlflow").as_uri())
     for folder in ("a", "b"):
         tracker = MLflow(tmp_path / folder, SETTINGS)
@@ -128,7 +128,7 @@ def test_mlflow_goes_where_its_own_variable_says(tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "a").exists()
 
 
-def test_the_module_imports_neither_and_mlflow_does_not_report_its_use(tmp_path: Path) -> None:
+def test_the_module_imports_neither_and_telemetry_is_off(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from adiw.integrations.trackers import MLflow\n"
         "assert not {'mlflow', 'tensorboard'} & set(sys.modules)\n"

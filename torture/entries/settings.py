@@ -12,8 +12,8 @@ from torch import nn
 
 import adiw
 from adiw.experiments.settings import Settings, resolve
+from adiw.integrations.checks import count_samples
 from adiw.integrations.trackers import open_tracker
-from adiw.integrations.training_set import count_samples
 from adiw.shifts import SHIFTS, parse
 from torture import values
 from torture.entries.entry import COUNT, SETS, Entry, Make, of_default, pick

@@ -1,1 +1,1 @@
-"""Where people already train: one module for each framework, none imported until it is asked for."""
+"""Integrations: one module per framework, imported only by its own users."""

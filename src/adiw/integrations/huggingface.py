@@ -1,4 +1,4 @@
-"""Hugging Face: a mixin that gives ``transformers.Trainer`` weights for its training samples."""
+"""Hugging Face: a mixin for ``transformers.Trainer`` that weights its training samples, and help for accelerate."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from adiw.engine.checkpoint import load_file, save_file
-from adiw.integrations.collated import Collated, KeepIndex
-from adiw.integrations.method import Method, check_method, health
-from adiw.integrations.training_set import check_length, check_repeats, count_samples, numbered_part
+from adiw.integrations import checks
+from adiw.integrations.checks import WeightingMethod
+from adiw.integrations.data_collators import Collated, CollateWithIndex
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.indexed import Indexed
 from adiw.reweighting.model_evaluator import check_trainable
@@ -26,7 +26,7 @@ require("accelerate", "1.3", "hf")
 if TYPE_CHECKING:
     from transformers import Trainer
 else:
-    Trainer = object  # a mixin: the Trainer is the class beside it
+    Trainer = object  # the user's class has transformers.Trainer as its second base
 
 __all__ = ["ADIW", "Collated", "Indexed", "ReweightingMixin", "classify"]
 
@@ -34,13 +34,13 @@ FILE = "adiw.pt"  # in each checkpoint folder
 
 
 def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(logits, labels) of a classifier for a batch of columns, for loops of one's own.
+    """(logits, labels) of a classifier for a batch of columns, for custom training loops.
 
-    A batch to train on must have the column "index", which the model does not see.
+    A training batch must have the column "index", which is not passed to the model.
     """
     if not isinstance(model, nn.Module) or not isinstance(batch, Mapping):
         raise TypeError(
-            f"classify takes a model and a batch of columns by name, got {type(model).__name__} and "
+            f"classify takes a model and a batch that maps names to columns, got {type(model).__name__} and "
             f"{type(batch).__name__}"
         )
     if model.training and "index" not in batch:
@@ -54,15 +54,15 @@ def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
 def _logits_and_labels(model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
     if "labels" not in batch:
         raise ValueError(
-            f'batches have no "labels", only {", ".join(batch)}: a model whose forward has no such argument needs '
-            'TrainingArguments(label_names=["labels"]), and other names an outputs_and_targets of their own'
+            f'batches have no "labels", only {", ".join(batch)}: if the forward of the model has no argument labels, '
+            'use TrainingArguments(label_names=["labels"]); for other names, override outputs_and_targets'
         )
     inputs = {key: value for key, value in batch.items() if key != "labels"}
     outputs = model(**inputs)
     if not hasattr(outputs, "logits"):
         raise TypeError(
-            f"the model gave {type(outputs).__name__} without .logits: use a model for classification, or an "
-            "outputs_and_targets of your own"
+            f"the model returned {type(outputs).__name__} without .logits: use a model for classification, or "
+            "override outputs_and_targets"
         )
     return outputs.logits, batch["labels"]
 
@@ -72,32 +72,32 @@ def _shown(pair: Any) -> str:
 
 
 class ReweightingMixin(Trainer):
-    """``class ReweightedTrainer(ReweightingMixin, Trainer): trusted_set = trusted_set``, and train as ever.
+    """Weights the training samples of a Trainer: ``class WeightedTrainer(ReweightingMixin, Trainer)``.
 
-    The training samples get their numbers here; they pass ``remove_unused_columns`` and the data collator. The
-    weights are ``trainer.weights``; their health is logged with the loss. Checkpoints hold them in ``adiw.pt``, and
-    ``train(resume_from_checkpoint=...)`` goes on from it.
+    The mixin adds the column "index" to the training samples and keeps it through ``remove_unused_columns`` and the
+    data collator. The weights are ``trainer.weights``, and their summary is logged with the loss. Checkpoints hold
+    them in ``adiw.pt``, from which ``train(resume_from_checkpoint=...)`` resumes.
 
     Attributes:
-        trusted_set: the trusted samples, like those of ``train_dataset``.
-        method: the weighting method, made when training starts.
+        trusted_set: the trusted samples, with the columns of ``train_dataset``.
+        method: the weighting method, created when training starts.
     """
 
     trusted_set: Any = None
-    method: Method | None = None
-    _method_of: Any = None  # the model that the method was made for
-    _signature_columns: Any  # the Trainer's: the columns that may stay
+    method: WeightingMethod | None = None
+    _method_of: Any = None  # the model that the method was created for
+    _signature_columns: Any  # set by the Trainer: the columns that remove_unused_columns keeps
 
-    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> Method:
-        """The weighting method; override it for other settings or another criterion than cross-entropy.
+    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> WeightingMethod:
+        """Create the weighting method; override it for other settings or for another criterion than cross-entropy.
 
-        ``val_set`` are the trusted samples as the data collator gives them, on which ``outputs_and_targets`` runs.
+        ``val_set`` has the trusted samples after the data collator, as ``outputs_and_targets`` takes them.
         """
         criterion = nn.CrossEntropyLoss(reduction="none")
         return ADIW(model, criterion, val_set, num_train, forward=self.outputs_and_targets)
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
-        """What the criterion takes, for training and trusted batches: by default logits and labels."""
+        """The arguments of the criterion for a training or trusted batch: logits and labels unless overridden."""
         return _logits_and_labels(model, batch)
 
     @property
@@ -114,13 +114,13 @@ class ReweightingMixin(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """mean(w * loss) while training; in evaluation the Trainer's own loss."""
+        """mean(w * loss) in training; the Trainer's own loss in evaluation."""
         if not model.training or self.method is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if "index" not in inputs:
             raise ValueError(
-                f'batches have no "index", only {", ".join(inputs)}: a get_train_dataloader of your own must come '
-                "after ReweightingMixin in the bases of the class, which adds it"
+                f'batches have no "index", only {", ".join(inputs)}: a class that overrides get_train_dataloader '
+                "must come after ReweightingMixin in the bases, because the mixin adds the index there"
             )
         batch = dict(inputs)
         index = batch.pop("index")
@@ -132,64 +132,64 @@ class ReweightingMixin(Trainer):
         return (loss, {"logits": outputs}) if return_outputs else loss
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[Any, None]:
-        """The Trainer's own small batches, uncounted: their losses are means, so it divides by their number."""
+        """Batches to accumulate, without an item count: the Trainer then averages their losses, which are means."""
         samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         return samples, None
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """The Trainer's own loader, whose batches also have "index"; makes the method when there is none."""
-        self._get_ready(self.model)
+        """The Trainer's DataLoader with "index" in its batches; creates the method if there is none."""
+        self._prepare_method(self.model)
         self._set_signature_columns_if_needed()
         columns, dataset, collator = self._signature_columns, self.train_dataset, self.data_collator
         try:
             self._signature_columns = [*columns, "index"]  # for this loader only
-            self.train_dataset = dataset if numbered_part(dataset) else Indexed(dataset)
-            self.data_collator = KeepIndex(collator)
+            self.train_dataset = dataset if checks.find_indexed(dataset) else Indexed(dataset)
+            self.data_collator = CollateWithIndex(collator)
             loader = super().get_train_dataloader()
         finally:
             self._signature_columns, self.train_dataset, self.data_collator = columns, dataset, collator
-        assert self.method is not None  # _get_ready made it
-        check_repeats(self.method, loader)
+        assert self.method is not None  # created by _prepare_method
+        checks.check_repeats(self.method, loader)
         return loader
 
-    def _get_ready(self, model: Any) -> None:
-        """Make the method, or check that the one of an earlier call still fits."""
+    def _prepare_method(self, model: Any) -> None:
+        """Create the method, or check that the method of an earlier call fits the training set."""
         check_trainable(model)
         self._check_settings()
-        num_train = count_samples(self.train_dataset)
+        num_train = checks.count_samples(self.train_dataset)
         if self.method is None or self._method_of is not model:
-            loader = self.get_test_dataloader(self.trusted_set)  # for its collator: unused columns are removed
+            loader = self.get_test_dataloader(self.trusted_set)  # its collator removes unused columns
             trusted = Collated(loader.dataset, loader.collate_fn)
-            self.method = check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
+            self.method = checks.check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
             self._method_of = model
-        check_length(self.method, self.train_dataset)
+        checks.check_length(self.method, self.train_dataset)
 
     def _check_settings(self) -> None:
         if self.trusted_set is None:
             raise ValueError(
-                "there is no trusted set: class ReweightedTrainer(ReweightingMixin, Trainer): trusted_set = ..."
+                "there is no trusted set: class WeightedTrainer(ReweightingMixin, Trainer): trusted_set = ..."
             )
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
             raise ValueError(
-                "DeepSpeed and FSDP split the model, and trusted samples need all of it in every process: leave them "
-                "out, and several processes train with DistributedDataParallel"
+                "DeepSpeed and FSDP split the model, and trusted samples need all of it in every process: turn them "
+                "off, so that several processes train with DistributedDataParallel"
             )
         if self.compute_loss_func is not None or self.args.label_smoothing_factor > 0:
             raise ValueError(
-                "compute_loss_func and label_smoothing_factor would not be used: override make_reweight and give "
+                "compute_loss_func and label_smoothing_factor would not be used: override make_reweight and pass "
                 "ADIW a criterion with one loss per sample"
             )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log the health of the weights beside the training loss."""
+        """Log the summary of the weights with the training loss."""
         if "loss" in logs and self.method is not None:
-            logs = {**logs, **health(self.method)}
+            logs = {**logs, **checks.weight_metrics(self.method)}
         super().log(logs, start_time)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        """The weights go where the optimizer goes: ``save_only_model`` leaves both out."""
+        """Save the weights with the optimizer: ``save_only_model`` excludes both."""
         super()._save_optimizer_and_scheduler(output_dir)
-        if self.method is not None and self.args.should_save:  # all processes have the same
+        if self.method is not None and self.args.should_save:  # all processes have equal weights
             save_file(Path(output_dir, FILE), self.method.state_dict())
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
@@ -198,6 +198,6 @@ class ReweightingMixin(Trainer):
             return
         path = Path(checkpoint, FILE)
         if path.exists():
-            self.method.load_state_dict(load_file(path, self.args.device, "go on with weights of one"))
+            self.method.load_state_dict(load_file(path, self.args.device, "continue with weights of one"))
         else:
-            warnings.warn(f"{path} is not there: the weights start at one", stacklevel=2)
+            warnings.warn(f"{path} does not exist: the weights start at one", stacklevel=2)

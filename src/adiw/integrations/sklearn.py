@@ -1,6 +1,6 @@
-"""ReweightedClassifier: a network for arrays in scikit-learn's form, weighted by a few trusted samples."""
+"""scikit-learn: a classifier on a PyTorch network whose training samples are weighted by a few trusted ones."""
 
-# ruff: noqa: E402 (versions are checked before anything needs them)
+# ruff: noqa: E402 (versions are checked before the other imports)
 from __future__ import annotations
 
 import copy
@@ -27,26 +27,28 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from adiw import ADIW
 from adiw.arguments import check_count, is_number, is_positive
 from adiw.divergences import Divergence
-from adiw.integrations.skorch_net import Factory, Numbered, WeightedNet, as_tensor, build_module, seeded, whole
+from adiw.integrations.skorch import IndexedRows, ModuleFactory, ReweightedNet, build_module, copy_to_tensor, seeded
 
 __all__ = ["ReweightedClassifier"]
 
 
 class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A network whose training samples are weighted by how well they match a few trusted ones.
+    """A neural network classifier that weights its training samples by how well they match a few trusted ones.
 
     Args:
-        module: None for a small network (``adiw.models.MLP``), a class or function called as
-            ``module(input_shape, num_classes)``, or a network, of which a copy is trained. It gives logits (n, C).
-        divergence: a name in ``adiw.DIVERGENCES`` or an instance with its settings.
-        epochs, batch_size, lr, weight_decay: of the training; the first epoch is trained with weights of one.
+        module: a network that returns logits (n, C), of which a copy is trained; or a class or function called as
+            ``module(input_shape, num_classes)``; or None for ``adiw.models.MLP``.
+        divergence: a name in ``adiw.DIVERGENCES``, or an instance with its settings.
+        epochs: passes over the training set; the first one trains with weights of one.
+        batch_size: samples per training step.
+        lr, weight_decay: learning rate and weight decay of the optimizer.
         optimizer: a class of ``torch.optim``.
         mean_one, cap, min_ess: limits on the weights, see ``adiw.Limits``.
-        callbacks: skorch's callbacks, such as a learning-rate scheduler.
-        device: where the network is.
-        warm_start: whether another ``fit`` on the same rows trains for ``epochs`` more, from the last network and
-            weights, also after pickling; otherwise it begins anew.
-        random_state: an int makes everything repeatable; torch's own random state is left as it was.
+        callbacks: skorch callbacks, such as a learning-rate scheduler.
+        device: the PyTorch device to train on.
+        warm_start: if True, another ``fit`` on the same rows trains for ``epochs`` more, also after pickling;
+            otherwise every ``fit`` starts with a new network and new weights.
+        random_state: an int makes every fit repeatable. PyTorch's global random state is not changed.
 
     Attributes:
         classes_: (C,) the labels, sorted.
@@ -62,14 +64,14 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     (['no', 'yes'], (200,))
     """
 
-    net_: WeightedNet
+    net_: ReweightedNet
     classes_: NDArray[Any]
     sample_weight_: NDArray[np.float32]
-    _last: dict[str, Any]  # weights and random state, from which another fit goes on
+    _last: dict[str, Any]  # weights and random state, from which a warm start resumes
 
     def __init__(
         self,
-        module: nn.Module | Factory | None = None,
+        module: nn.Module | ModuleFactory | None = None,
         *,
         divergence: str | Divergence = "kl",
         epochs: int = 50,
@@ -95,19 +97,14 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> ReweightedClassifier:
         """Train on X (n, ...) and labels y (n,), weighted by the trusted samples X_val (m, ...) and y_val (m,).
 
-        Without trusted samples it is the plain network, every weight one, and a warning says so. None are held out
-        of X: its labels are not trusted, and weights that match them would mean nothing.
+        Without trusted samples, all weights are one, and a warning is issued. No part of X is held out in their
+        place: its labels are in doubt, so weights that match them would mean nothing.
         """
         last: dict[str, Any] = self._last if self.warm_start and hasattr(self, "_last") else {}
         rows, labels = validate_data(self, X, y, dtype=np.float32, allow_nd=True, reset=not last)
-        numbers = self._numbers(labels, going_on=bool(last))
-        for name in ("epochs", "batch_size"):
-            check_count(name, getattr(self, name), least=1)
-        if not is_positive(self.lr):
-            raise ValueError(f"lr must be a positive number, got {self.lr!r}")
-        if not is_number(self.weight_decay, least=0):
-            raise ValueError(f"weight_decay must be a number from 0 on, got {self.weight_decay!r}")
-        trusted = self._trusted(X_val, y_val)
+        class_index = self._class_index(labels, resuming=bool(last))
+        self._check_arguments()
+        trusted = self._trusted_set(X_val, y_val)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with seeded(seed, self.device):
             net = self.net_.set_params(max_epochs=self.epochs) if last else self._net(rows.shape).initialize()
@@ -115,64 +112,70 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if reweight is not None and last.get("weights") is not None:
                 reweight.load_state_dict(last["weights"])
             torch.set_rng_state(last.get("random", torch.get_rng_state()))
-            net.train_with(Numbered(as_tensor(rows), torch.from_numpy(numbers)), reweight)
-            self._last = {
-                "weights": None if reweight is None else reweight.state_dict(),
-                "random": torch.get_rng_state(),
-            }
+            net.train_with(IndexedRows(copy_to_tensor(rows), torch.from_numpy(class_index)), reweight)
+            weights = None if reweight is None else reweight.state_dict()
+            self._last = {"weights": weights, "random": torch.get_rng_state()}
         self.net_ = net
         self.sample_weight_ = (
             np.ones(len(rows), np.float32) if reweight is None else reweight.weights.cpu().numpy().copy()
         )
         return self
 
-    def _numbers(self, labels: NDArray[Any], going_on: bool) -> NDArray[np.int64]:
-        """Each label's place in ``classes_``, (n,); when going on, it must have one."""
+    def _check_arguments(self) -> None:
+        for name in ("epochs", "batch_size"):
+            check_count(name, getattr(self, name), least=1)
+        if not is_positive(self.lr):
+            raise ValueError(f"lr must be a positive number, got {self.lr!r}")
+        if not is_number(self.weight_decay, least=0):
+            raise ValueError(f"weight_decay must be a number >= 0, got {self.weight_decay!r}")
+
+    def _class_index(self, labels: NDArray[Any], resuming: bool) -> NDArray[np.int64]:
+        """Set ``classes_``, which a resumed fit must not change: the position in it of each label, (n,)."""
         check_classification_targets(labels)
-        classes, numbers = np.unique(labels, return_inverse=True)
+        classes, class_index = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"ReweightedClassifier needs two classes or more, and y has 1 class: {classes[0]!r}")
-        if going_on and not np.array_equal(classes, self.classes_):
+        if resuming and not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"warm_start=True goes on with the classes {self.classes_.tolist()}, but y has {classes.tolist()}: "
-                "fit the same rows, or a clone"
+                f"warm_start=True continues with the classes {self.classes_.tolist()}, but y has "
+                f"{classes.tolist()}: fit the same rows, or a clone"
             )
         self.classes_ = classes
-        return numbers
+        return class_index
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float32]:
         """The probability of each class in ``classes_``, (n, C)."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, allow_nd=True, reset=False)
-        probabilities: NDArray[np.float32] = self.net_.predict_proba(as_tensor(rows))
+        probabilities: NDArray[np.float32] = self.net_.predict_proba(copy_to_tensor(rows))
         return probabilities
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable label of each row, (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)  # first, for it says when nothing has been fitted
+        best = self.predict_proba(X).argmax(axis=1)  # first: it raises NotFittedError
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
-    def _net(self, shape: tuple[int, ...]) -> WeightedNet:
-        return WeightedNet(
+    def _net(self, shape: tuple[int, ...]) -> ReweightedNet:
+        return ReweightedNet(
             build_module(self.module, shape[1:], len(self.classes_)),
-            criterion=nn.CrossEntropyLoss,  # tells skorch that the network gives logits
+            criterion=nn.CrossEntropyLoss,  # skorch then applies softmax to the outputs in predict_proba
             optimizer=self.optimizer,
             optimizer__weight_decay=self.weight_decay,
             lr=self.lr,
             max_epochs=self.epochs,
-            batch_size=int(self.batch_size),  # NumPy counts are counts too
+            batch_size=int(self.batch_size),  # DataLoader refuses NumPy integers
             iterator_train__shuffle=True,
-            # The mean weight of a batch is about one: a wrong label that is left over alone would count in full.
+            # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
             iterator_train__drop_last=shape[0] > int(self.batch_size),
-            iterator_train__collate_fn=whole,
+            iterator_train__collate_fn=IndexedRows.collate,
             train_split=None,
-            callbacks=copy.deepcopy(self.callbacks),  # they keep state, and parameters must not change in fit
+            callbacks=copy.deepcopy(self.callbacks),  # they keep state, and fit must not change parameters
             device=self.device,
             verbose=0,
         )
 
-    def _reweight(self, net: WeightedNet, trusted: TensorDataset, num_train: int, seed: int) -> ADIW:
+    def _reweight(self, net: ReweightedNet, trusted: TensorDataset, num_train: int, seed: int) -> ADIW:
         criterion = nn.CrossEntropyLoss(reduction="none")
         return ADIW(
             net.module_,
@@ -186,12 +189,12 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             generator=torch.Generator().manual_seed(seed),
         )
 
-    def _trusted(self, X_val: ArrayLike | None, y_val: ArrayLike | None) -> TensorDataset | None:
-        """The trusted samples with their labels as numbers, or None and a warning."""
+    def _trusted_set(self, X_val: ArrayLike | None, y_val: ArrayLike | None) -> TensorDataset | None:
+        """The trusted samples with the class index of each label; without samples None and a warning."""
         if X_val is None and y_val is None:
             warnings.warn(
                 "ReweightedClassifier.fit without trusted samples trains with weights of one: "
-                "pass X_val= and y_val=, a few samples whose labels are right",
+                "pass X_val= and y_val=, a few samples with correct labels",
                 UserWarning,
                 stacklevel=3,
             )
@@ -204,5 +207,5 @@ class ReweightedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_consistent_length(rows, labels)
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
-            raise ValueError(f"y_val has labels that y does not have: {', '.join(map(repr, unknown.tolist()))}")
-        return TensorDataset(as_tensor(rows), torch.from_numpy(np.searchsorted(self.classes_, labels)))
+            raise ValueError(f"y_val has labels that are not in y: {', '.join(map(repr, unknown.tolist()))}")
+        return TensorDataset(copy_to_tensor(rows), torch.from_numpy(np.searchsorted(self.classes_, labels)))

@@ -1,4 +1,4 @@
-"""Where the figures of a run are shown while it runs: TensorBoard or MLflow, both as files, neither required."""
+"""Experiment trackers: TensorBoard and MLflow log the metrics of a run to files. Neither is required."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Settings = Mapping[str, object]
 
 
 class Tracker(Protocol):
-    """Takes the figures of a run, step by step. Its files begin with the first step: a refused run leaves none."""
+    """Logs the metrics of a run, step by step. It writes no file before the first call of ``log``."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """The values of each figure after this step."""
+        """Log the value of each metric at this step."""
         ...
 
     def close(self, failed: bool = False) -> None:
-        """The run has ended: everything reaches the disk."""
+        """End the run and write everything to the disk."""
         ...
 
 
 class TensorBoard:
-    """Event files in ``folder/tensorboard``; a run that goes on adds another file beside the first.
+    """Event files in ``folder/tensorboard``. A resumed run adds another file, and TensorBoard shows one curve.
 
-    The settings are not shown: TensorBoard has curves, and the run's folder has its settings.
+    The settings are not logged: the run's folder has them.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
@@ -49,22 +49,22 @@ class TensorBoard:
 
 
 class MLflow:
-    """One MLflow run, in ``folder/mlflow`` or where ``MLFLOW_TRACKING_URI`` says; a run that goes on is taken up.
+    """One MLflow run, in ``folder/mlflow`` or at ``MLFLOW_TRACKING_URI``. A resumed run continues it.
 
     ``mlflow ui --backend-store-uri folder/mlflow`` shows it. Nothing leaves this machine unless that variable names
-    a server: MLflow's own reports of its use are turned off unless ``MLFLOW_DISABLE_TELEMETRY`` is set already.
+    a server: MLflow's telemetry is off unless ``MLFLOW_DISABLE_TELEMETRY`` is set by the user.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # its databases need more than mlflow-skinny
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads it at its import
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # mlflow-skinny has no database backend
         try:
             from mlflow import MlflowClient
         except ImportError as error:
             raise ImportError('the tracker mlflow needs pip install "adiw[mlflow]"') from error
         folder = folder.resolve()
-        where = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").as_uri()
-        self._open: Callable[[], Any] = lambda: MlflowClient(tracking_uri=where)
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").as_uri()
+        self._open: Callable[[], Any] = lambda: MlflowClient(tracking_uri=uri)
         self._folder, self._settings = folder, settings
         self._client: Any = None
         self._run = ""
@@ -72,7 +72,7 @@ class MLflow:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         if self._client is None:
             self._client = self._open()
-            self._run = self._find() or self._begin()
+            self._run = self._existing_run() or self._new_run()
         for name, value in values.items():
             self._client.log_metric(self._run, name, float(value), step=step)
 
@@ -84,25 +84,25 @@ class MLflow:
         known = self._client.get_experiment_by_name("adiw")
         return str(self._client.create_experiment("adiw") if known is None else known.experiment_id)
 
-    def _find(self) -> str | None:
-        """The run that an earlier start in the same folder began."""
-        of_folder = f"tags.`adiw.folder` = '{_quoted(self._folder)}'"
-        found = self._client.search_runs([self._experiment()], of_folder, max_results=1)
+    def _existing_run(self) -> str | None:
+        """The MLflow run of the same folder, if the run was started before."""
+        same_folder = f"tags.`adiw.folder` = '{_without_quotes(self._folder)}'"
+        found = self._client.search_runs([self._experiment()], same_folder, max_results=1)
         if not found:
             return None
         self._client.update_run(found[0].info.run_id, status="RUNNING")
         return str(found[0].info.run_id)
 
-    def _begin(self) -> str:
-        tags = {"adiw.folder": _quoted(self._folder)}
+    def _new_run(self) -> str:
+        tags = {"adiw.folder": _without_quotes(self._folder)}
         run = self._client.create_run(self._experiment(), run_name=self._folder.name, tags=tags)
         for name, value in self._settings.items():
             self._client.log_param(run.info.run_id, name, value)
         return str(run.info.run_id)
 
 
-def _quoted(folder: Path) -> str:
-    """A folder's name without the quote that would end it in MLflow's query language."""
+def _without_quotes(folder: Path) -> str:
+    """The folder as text without single quotes, which end a string in MLflow's query language."""
     return str(folder).replace("'", "_")
 
 
@@ -110,7 +110,7 @@ TRACKERS: dict[str, Callable[[Path, Settings], Tracker]] = {"tensorboard": Tenso
 
 
 def open_tracker(name: str, folder: Path, settings: Settings) -> Tracker:
-    """The tracker of that name for a run in ``folder``; what it needs is imported at once, and its files come later.
+    """The tracker with this name for a run in ``folder``. Its package is imported here, its files are written later.
 
     >>> open_tracker("wandb", Path("runs/a"), {})
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Collators of Hugging Face: one that lets the index through, and trusted samples collated once."""
+"""Data collators for Hugging Face: one that keeps the index, and a data set that is collated once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-Collator = Callable[[list[Any]], Any]
+DataCollator = Callable[[list[Any]], Any]
 
 
-class KeepIndex:
-    """Takes "index" out of the samples, lets the collator work, and puts it into the batch, (n,) int64.
+class CollateWithIndex:
+    """Calls a data collator without the column "index", and adds that column to its batch as (n,) int64.
 
-    >>> KeepIndex(lambda samples: {"x": torch.tensor([s["x"] for s in samples])})([{"x": 1.0, "index": 7}])
+    >>> CollateWithIndex(lambda samples: {"x": torch.tensor([s["x"] for s in samples])})([{"x": 1.0, "index": 7}])
     {'x': tensor([1.]), 'index': tensor([7])}
     """
 
-    def __init__(self, collator: Collator) -> None:
+    def __init__(self, collator: DataCollator) -> None:
         self.collator = collator
 
     def __call__(self, samples: list[dict[str, Any]]) -> Any:
@@ -32,21 +32,21 @@ class KeepIndex:
 
 
 class Collated(Dataset[dict[str, Tensor]]):
-    """A whole data set through a collator once (padded to one length), and then sample by sample.
+    """A data set that passes through a data collator once, padded to one length; items are single samples.
 
     >>> from transformers import default_data_collator
     >>> Collated([{"x": [1, 2], "label": 0}, {"x": [3, 4], "label": 1}], default_data_collator)[1]
     {'labels': tensor(1), 'x': tensor([3, 4])}
     """
 
-    def __init__(self, dataset: Any, collator: Collator) -> None:
+    def __init__(self, dataset: Any, collator: DataCollator) -> None:
         self.columns = _collate(dataset, collator)
         for name, column in self.columns.items():
             if not isinstance(column, Tensor) or len(column) != len(dataset):
                 what = f"shape {tuple(column.shape)}" if isinstance(column, Tensor) else type(column).__name__
                 raise TypeError(
                     f"trusted set: expected {len(dataset)} rows in {name!r} of the collated samples, got {what}: "
-                    "use a data collator that gives one row of a tensor for each sample"
+                    "use a data collator that returns tensors with one row per sample"
                 )
 
     def __len__(self) -> int:
@@ -56,20 +56,20 @@ class Collated(Dataset[dict[str, Tensor]]):
         return {name: column[index] for name, column in self.columns.items()}
 
 
-def _collate(dataset: Any, collator: Collator) -> dict[str, Any]:
-    """The columns of all samples; of a set or collator that gives none, an error that says whose it is."""
+def _collate(dataset: Any, collator: DataCollator) -> dict[str, Any]:
+    """All samples in one batch, by column; errors name the data set or the collator as their cause."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or len(dataset) == 0:
         what = "an empty one" if hasattr(dataset, "__len__") else type(dataset).__name__
-        raise TypeError(f"trusted set: expected a set with a length and samples by number, got {what}")
+        raise TypeError(f"trusted set: expected a data set with __len__ and __getitem__, got {what}")
     if not callable(collator):
         raise TypeError(f"trusted set: expected a data collator, got {type(collator).__name__}")
     try:
         batch = collator([dataset[i] for i in range(len(dataset))])
     except Exception as error:
         raise TypeError(
-            f"trusted set: the data collator cannot take its samples ({type(error).__name__}: {error}): give samples "
+            f"trusted set: the data collator fails on its samples ({type(error).__name__}: {error}): pass samples "
             "like those of the training set, mappings of columns"
         ) from error
     if not isinstance(batch, Mapping) or not batch:
-        raise TypeError(f"trusted set: expected columns by name from the data collator, got {batch!r:.50}")
+        raise TypeError(f"trusted set: expected a mapping of columns from the data collator, got {batch!r:.50}")
     return dict(batch)

@@ -1,0 +1,95 @@
+"""What the Lightning and Hugging Face integrations require of a weighting method and of the training DataLoader."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.summary import Summary
+from adiw.reweighting.values_by_index import REPEATS
+from adiw.reweighting.weight_state import WeightState
+
+
+class WeightingMethod(Protocol):
+    """``adiw.ADIW`` or one of ``adiw.baselines``."""
+
+    weight_state: WeightState
+
+    @property
+    def weights(self) -> Tensor: ...
+
+    def __call__(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor: ...
+
+    def summary(self) -> Summary: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+
+    def to(self, device: Any) -> Any: ...
+
+
+def check_method(method: Any, source: str) -> Any:
+    """Return the method, or raise an error that names the user's function ``source`` if it is none."""
+    if not isinstance(method, nn.Module) or not hasattr(method, "weight_state"):
+        raise TypeError(f"{source} must return a weighting method such as ADIW(...), got {type(method).__name__}")
+    return method
+
+
+def weight_metrics(method: WeightingMethod) -> dict[str, float]:
+    """The summary of the weights as metrics to log: "weights/ess" and so on, without those that are undefined."""
+    values = {f"weights/{name}": float(value) for name, value in asdict(method.summary()).items() if name != "steps"}
+    return {name: value for name, value in values.items() if not math.isnan(value)}
+
+
+def find_indexed(dataset: Any) -> Indexed | None:
+    """The ``adiw.Indexed`` in a data set, also inside ``Subset`` and similar wrappers; None if there is none.
+
+    >>> from torch.utils.data import Subset
+    >>> len(find_indexed(Subset(Indexed([("a", 0), ("b", 1)]), [1])))
+    2
+    """
+    while dataset is not None and not isinstance(dataset, Indexed):
+        dataset = getattr(dataset, "dataset", None)
+    return dataset
+
+
+def count_samples(dataset: Any) -> int:
+    """The number of indices of a training set: the length of its ``adiw.Indexed``, or its own."""
+    whole = find_indexed(dataset) or dataset
+    if not hasattr(whole, "__len__") or not hasattr(whole, "__getitem__"):
+        raise TypeError(
+            f"the training set must be map-style, with __len__ and __getitem__, got {type(whole).__name__}: "
+            "each sample keeps its weight under a fixed index"
+        )
+    return len(whole)
+
+
+def check_length(method: WeightingMethod, dataset: Any) -> None:
+    """Raise an error if the length of the training set has changed: an index may then mean another sample."""
+    expected, found = len(method.weights), count_samples(dataset)
+    if found != expected:
+        raise ValueError(
+            f"the training set has {found} samples, but had {expected} when training started: each sample keeps its "
+            "weight under its index, so continue with the same set, or start again with a new method"
+        )
+
+
+def check_repeats(method: WeightingMethod, loader: Any) -> None:
+    """Raise an error if the sampler draws samples more than once, unless the method allows it."""
+    sampler = _sampler(loader)
+    longer = hasattr(sampler, "__len__") and len(sampler) > len(loader.dataset)
+    if (longer or getattr(sampler, "replacement", False)) and not method.weight_state.repeats:
+        raise ValueError(f"{type(sampler).__name__} repeats samples: {REPEATS}")
+
+
+def _sampler(loader: Any) -> Any:
+    """The loader's sampler, also inside the batch samplers that accelerate wraps around it."""
+    batch_sampler = loader.batch_sampler
+    while hasattr(batch_sampler, "batch_sampler"):
+        batch_sampler = batch_sampler.batch_sampler
+    return getattr(batch_sampler, "sampler", loader.sampler)
