@@ -1,4 +1,4 @@
-"""An accelerate loop, a small transformer, sentences with 40% wrong labels: "new" and "was" mark what changes."""
+"""accelerate: a small transformer on sentences with 40% wrong labels. "new" and "was" mark the changed lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainer_text import tiny_bert
 
 
 def train(epochs: int = 16, folder: Path | None = None, start: int = 0) -> tuple[nn.Module, Accelerator]:
-    """(model, accelerator); with a folder, each epoch is saved there, and ``start`` goes on from that epoch."""
+    """Train and return (model, accelerator). ``folder`` gets a checkpoint per epoch; ``start`` resumes from one."""
     set_seed(0)
     train_set, trusted, _ = noisy_sentences()
     loading = DataLoaderConfiguration(use_seedable_sampler=True)

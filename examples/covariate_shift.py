@@ -1,7 +1,7 @@
-"""A table with covariate shift: the same relation, but other customers than those that the model will meet.
+"""Covariate shift in a table: the model will be used for customers of another age than those in the training set.
 
-Labels of the new population are not needed, only its rows: the two-step estimators of ``adiw.classic`` weigh the old
-rows by how likely they are in the new population, and any estimator with ``sample_weight`` takes the weights.
+Only rows of the new population are needed, not their labels. The two-step estimators of ``adiw.classic`` weight the
+training rows by how likely they are in the new population; any estimator with ``sample_weight`` takes these weights.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from sklearn.preprocessing import StandardScaler
 
 from adiw.classic import KLIEP
 
-MARGIN = 0.3  # the error with weights, as a share of the error without, is at most this
+MARGIN = 0.3  # largest allowed ratio of the error with weights to the error without
 Array = NDArray[np.float64]
 
 
 def customers(rng: np.random.Generator, count: int, age: float, spread: float) -> Array:
-    """Age in years, income in thousands, visits in a year."""
+    """Age in years, income in thousands, visits per year."""
     ages = rng.normal(age, spread, count)
     return np.column_stack([ages, 20 + 0.5 * ages + rng.normal(0, 5, count), rng.poisson(6, count)])
 
 
 def spending(rng: np.random.Generator, X: Array) -> Array:
-    """Rises with age and falls again: no straight line fits it everywhere."""
+    """Quadratic in age, so that a linear model fits one age group at a time."""
     return 300 - 0.3 * np.square(X[:, 0] - 50) + 2 * X[:, 2] + rng.normal(0, 10, len(X))
 
 
 def importance(X: Array, X_new: Array) -> Array:
-    """How much more likely each row is in the new population: (n,). Both samples are scaled as the first one is."""
+    """How much more likely each row is in the new population, (n,), after scaling both samples alike."""
     with config_context(enable_metadata_routing=True):
         ratio = KLIEP().set_fit_request(X_test=True)
         pipeline = make_pipeline(StandardScaler(), ratio, transform_input=["X_test"])

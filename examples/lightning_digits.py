@@ -1,4 +1,4 @@
-"""Lightning on digits, 40% of whose training labels are wrong: "new" and "was" mark what changes."""
+"""Lightning: digits with 40% wrong training labels. "new" and "was" mark the changed lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Classifier(pl.LightningModule):
 
 
 def train(epochs: int = 25, folder: Path | None = None, start: Path | None = None) -> pl.Trainer:
-    """The trainer, when it is done; with a folder, each epoch is a file there, and ``start`` goes on from one."""
+    """Train and return the trainer. ``folder`` gets a checkpoint per epoch; ``start`` resumes from one."""
     torch.manual_seed(0)
     train_set, trusted, _ = noisy_digits()
     train_set = Indexed(train_set)  # new: items become (x, y, index)
@@ -55,7 +55,7 @@ def train(epochs: int = 25, folder: Path | None = None, start: Path | None = Non
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    # Its order depends on the number of the epoch alone: Lightning does not save random states.
+    # Lightning does not save random states, so the order of this sampler depends on the epoch alone.
     sampler = DistributedSampler(train_set, num_replicas=1, rank=0)
     loader = DataLoader(train_set, batch_size=128, sampler=sampler, drop_last=True)
     trainer.fit(Classifier(), loader, ckpt_path=start)

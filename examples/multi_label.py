@@ -1,4 +1,4 @@
-"""Several labels at once: rows whose tags were mixed up with another row's, and a few that were checked."""
+"""Multi-label classification: 40% of the rows have the tags of another row; a few rows were checked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import adiw
 
-MARGIN = 0.05  # of the F1 score over all tags, over the same training without weights
+MARGIN = 0.05  # smallest allowed gain in F1 score over the same training without weights
 TAGS, COLUMNS = 8, 20
 
 
 def tag(count: int, mixed_up: float, directions: Tensor) -> TensorDataset:
-    """Rows that lean towards the directions of their tags; a share of them has the tags of another row."""
+    """Rows near the sum of their tags' directions; a share ``mixed_up`` of them has the tags of another row."""
     tags = (torch.rand(count, TAGS) < 0.3).float()
     x = tags @ directions + 0.7 * torch.randn(count, COLUMNS)
     wrong = torch.rand(count, 1) < mixed_up
@@ -21,14 +21,14 @@ def tag(count: int, mixed_up: float, directions: Tensor) -> TensorDataset:
 
 
 def mean_over_tags(outputs: Tensor, targets: Tensor) -> Tensor:
-    """One loss for each sample, the mean over its tags: (n,)."""
+    """One loss per sample, the mean over its tags: (n,)."""
     return nn.functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none").mean(1)
 
 
 def train(train_set: TensorDataset, trusted: TensorDataset, weighted: bool) -> nn.Module:
     model = nn.Sequential(nn.Linear(COLUMNS, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, TAGS))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    # A mean over tags is on a smaller scale than the cross-entropy of classes: width="auto" finds it.
+    # A mean over tags is smaller than the cross-entropy of classes: width="auto" adapts to the scale.
     divergence = adiw.divergences.KL(width="auto")
     reweight = adiw.ADIW(model, mean_over_tags, trusted, len(train_set), divergence)
     for _ in range(30):
@@ -48,7 +48,7 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
 
 
 def main(seed: int = 0) -> dict[str, float]:
-    """The F1 score on rows with right tags, with and without weights."""
+    """The F1 score on rows with correct tags, with and without weights."""
     scores = {}
     for weighted in (False, True):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The data of the examples: handwritten digits, 40% of whose training labels are wrong."""
+"""The data of the examples: handwritten digits with 40% wrong training labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def noisy_digits() -> tuple[TensorDataset, TensorDataset, TensorDataset]:
 
 
 def accuracy(model: nn.Module, test_set: TensorDataset) -> float:
-    """Percent of the test set that the model gets right."""
+    """Accuracy on the test set in percent."""
     x, y = test_set.tensors
     model.eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Generated sentences for the examples: token ids whose topic is the label, 40% of the training labels wrong."""
+"""Generated sentences for the examples: token ids with a topic as the label, 40% of the training labels wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from adiw.shifts import Symmetric
 
 Samples = list[dict[str, Tensor]]
-TOPICS, WORDS, LENGTH = 4, 100, 12  # word 0 is padding, each topic has words of its own, most words have none
+TOPICS, WORDS, LENGTH = 4, 100, 12  # word 0 is padding; the last words belong to one topic each
 
 
 def sentences(count: int, seed: int) -> Samples:

@@ -1,4 +1,4 @@
-"""An ordinary PyTorch loop on digits, 40% of whose training labels are wrong: "new" and "was" mark what changes."""
+"""A PyTorch loop: digits with 40% wrong training labels. "new" and "was" mark the changed lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noisy_digits import accuracy, noisy_digits
 
 
 def train(epochs: int = 25, folder: Path | None = None, start: int = 0) -> dict[str, nn.Module]:
-    """All that has a state; with a folder, each epoch's is saved there, and ``start`` goes on from that epoch."""
+    """Train and return all stateful parts. ``folder`` gets a checkpoint per epoch; ``start`` resumes from one."""
     torch.manual_seed(0)
     train_set, trusted, _ = noisy_digits()
     model = MLP((64,), num_classes=10)
@@ -29,7 +29,7 @@ def train(epochs: int = 25, folder: Path | None = None, start: int = 0) -> dict[
             part.load_state_dict(states[name])
 
     for epoch in range(start, epochs):
-        torch.manual_seed(epoch)  # the order of an epoch depends on its number alone, also when training goes on
+        torch.manual_seed(epoch)  # the order of an epoch depends on its number alone, so a resumed run has the same
         for x, y, index in loader:  # was: for x, y in loader:
             loss = reweight(model(x), y, index)  # was: loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()

@@ -1,4 +1,4 @@
-"""Regression: most measurements are noisy, some far more than others, and a few are known to be good."""
+"""Regression: half of the measurements are very noisy; a few are known to be good."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import adiw
 
-MARGIN = 0.6  # the error with weights, as a share of the error without, is at most this
+MARGIN = 0.6  # largest allowed ratio of the error with weights to the error without
 
 
 def measure(count: int, noise: Tensor) -> TensorDataset:
-    """A smooth function of five columns, measured with this standard deviation of each row."""
+    """A smooth function of five columns, plus noise with this standard deviation per row."""
     x = torch.rand(count, 5) * 2 - 1
     y = torch.sin(3 * x[:, 0]) + x[:, 1] * x[:, 2] + x[:, 3].abs()
     return TensorDataset(x, y + noise * torch.randn(count))
 
 
 def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """One loss for each sample: (n,)."""
+    """One loss per sample: (n,)."""
     return (outputs.squeeze(1) - targets).square()
 
 
 def train(train_set: TensorDataset, trusted: TensorDataset, weighted: bool) -> nn.Module:
     model = nn.Sequential(nn.Linear(5, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    # Squared errors have a scale of their own: width="auto" follows it as it falls.
+    # The scale of squared errors falls during training: width="auto" adapts to it.
     divergence = adiw.divergences.KL(width="auto")
     reweight = adiw.ADIW(model, squared_error, trusted, len(train_set), divergence)
     for _ in range(40):
@@ -44,7 +44,7 @@ def main(seed: int = 0) -> dict[str, float]:
     errors = {}
     for weighted in (False, True):
         torch.manual_seed(seed)
-        noise = torch.where(torch.rand(1000) < 0.5, 0.05, 3.0)  # half of the instruments are bad, nobody knows which
+        noise = torch.where(torch.rand(1000) < 0.5, 0.05, 3.0)  # half of the instruments are bad
         train_set, trusted = measure(1000, noise), measure(100, torch.tensor(0.05))
         test = measure(1000, torch.tensor(0.0))
         model = train(train_set, trusted, weighted)

@@ -1,4 +1,4 @@
-"""Text: sentences whose topics were labelled in a hurry, a bag of word vectors, and a few labels checked by hand."""
+"""Text: sentences with 40% wrong topics, a bag of word vectors, and a few labels that were checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import adiw
 
-MARGIN = 0.10  # of accuracy, over the same training without weights
+MARGIN = 0.10  # smallest allowed gain in accuracy over the same training without weights
 
 TOPICS = {
     "weather": ["rain", "wind", "cloud", "storm", "sun", "frost", "fog", "thunder", "mild", "breeze"],
@@ -20,12 +20,12 @@ TOPICS = {
 }
 COMMON = ["the", "a", "of", "and", "then", "it", "was", "very", "all", "day", "we", "had", "some", "more", "with"]
 WORDS = [*COMMON, *(word for words in TOPICS.values() for word in words)]
-VOCABULARY = {word: number for number, word in enumerate(WORDS, start=1)}  # 0 fills up short sentences
+VOCABULARY = {word: number for number, word in enumerate(WORDS, start=1)}  # 0 is padding
 LENGTH = 12
 
 
 def sentence(topic: str) -> str:
-    """Mostly common words, a few of the topic, now and then one of another."""
+    """Seven common words, two of the topic, one of any topic."""
     other = TOPICS[random.choice(list(TOPICS))]
     words = random.choices(COMMON, k=7) + random.choices(TOPICS[topic], k=2) + random.choices(other, k=1)
     random.shuffle(words)
@@ -33,13 +33,13 @@ def sentence(topic: str) -> str:
 
 
 def tokens(text: str) -> list[int]:
-    """The number of each word, filled up with zeros: (LENGTH,)."""
+    """The number of each word, padded with zeros: (LENGTH,)."""
     numbers = [VOCABULARY[word] for word in text.split()]
     return numbers + [0] * (LENGTH - len(numbers))
 
 
 def write(count: int, wrong: float) -> TensorDataset:
-    """Sentences with the numbers of their topics, of which a share is wrong."""
+    """Sentences labelled with their topic; a share ``wrong`` of the labels is wrong."""
     topics = torch.randint(len(TOPICS), (count,))
     x = torch.tensor([tokens(sentence(list(TOPICS)[topic])) for topic in topics])
     others = (topics + torch.randint(1, len(TOPICS), (count,))) % len(TOPICS)
@@ -63,7 +63,7 @@ def train(train_set: TensorDataset, trusted: TensorDataset, weighted: bool) -> n
 
 
 def main(seed: int = 0) -> dict[str, float]:
-    """Accuracy on sentences with right labels, with and without weights."""
+    """Accuracy on sentences with correct labels, with and without weights."""
     accuracies = {}
     for weighted in (False, True):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer, a small transformer, sentences with 40% wrong labels: "new" and "was" mark what changes."""
+"""Hugging Face's Trainer: a small transformer on noisy text. "new" and "was" mark the changed lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noisy_text import TOPICS, WORDS, noisy_sentences
 
 
 def tiny_bert() -> BertForSequenceClassification:
-    """Made from a config, with random weights: nothing is downloaded."""
+    """A BERT with random parameters: nothing is downloaded."""
     config = BertConfig(
         vocab_size=WORDS,
         hidden_size=32,
@@ -28,7 +28,7 @@ def tiny_bert() -> BertForSequenceClassification:
 
 
 def train(folder: str, epochs: int = 16, start: str | None = None) -> Trainer:
-    """The trainer, when it is done; each epoch is a checkpoint in the folder, and ``start`` goes on from one."""
+    """Train and return the trainer. ``folder`` gets a checkpoint per epoch; ``start`` resumes from one."""
     set_seed(0)
     train_set, trusted, _ = noisy_sentences()
     arguments = TrainingArguments(

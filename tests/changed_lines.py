@@ -1,4 +1,4 @@
-"""Code that marks what weights change in it: lines that end in "# new" were not there, "# was: ..." says what was."""
+"""Code in which "# new" marks added lines and "# was: ..." changed lines."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ WAS = re.compile(r"( *).*  # was: (.*)")
 
 
 def count(code: str) -> int:
-    """How many lines change."""
+    """The number of added and changed lines."""
     return sum("  # new" in line or WAS.match(line) is not None for line in code.splitlines())
 
 
 def before(code: str) -> str:
-    """The code as it was before any of them changed."""
+    """The code before these changes."""
     lines = (WAS.sub(r"\1\2", line) for line in code.splitlines() if "  # new" not in line)
     return "\n".join(lines) + "\n"

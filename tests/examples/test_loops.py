@@ -1,4 +1,4 @@
-"""The examples of loops and trainers: five lines or fewer make them beat what they were, and they resume exactly."""
+"""The examples of loops and trainers: at most five changed lines improve the accuracy, and runs resume exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 from tests.changed_lines import before, count
 
 FOLDER = Path(__file__).parents[2] / "examples"
-MARGIN = 10.0  # points of accuracy, as the pages say; the runs that chose the epochs were 16 to 22 points apart
+MARGIN = 10.0  # points of accuracy; the examples gain 16 to 22
 NEEDS = {
     "plain_loop": "sklearn",  # for the digits
     "lightning_digits": "lightning",
@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture(params=NEEDS)
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An example whose framework is there, and whose neighbours can be imported as a script would."""
+    """An example whose framework is installed; it can import other examples, as a script can."""
     pytest.importorskip(NEEDS[request.param], reason="needs the extra adiw[cli], adiw[lightning] or adiw[hf]")
     monkeypatch.syspath_prepend(str(FOLDER))
     return str(request.param)
@@ -51,7 +51,7 @@ def run(code: str, name: str) -> Any:
 
 def test_weights_beat_the_same_training_without_them(name: str) -> None:
     code = before(text(name))
-    assert "adiw" not in re.sub(r"from adiw\.(models|data|shifts)", "", code)  # of those it only uses the data
+    assert "adiw" not in re.sub(r"from adiw\.(models|data|shifts)", "", code)  # data and networks only
     assert run(text(name), name).main() >= run(code, name).main() + MARGIN
 
 
@@ -94,7 +94,7 @@ def test_it_resumes_from_the_frameworks_own_checkpoint(name: str, tmp_path: Path
     assert weights.std() > 0.1
 
 
-def test_a_script_says_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_prints_its_accuracy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     code = text("plain_loop").replace("epochs: int = 25", "epochs: int = 1")
     exec(compile(code, "plain_loop.py", "exec"), {"__name__": "__main__"})

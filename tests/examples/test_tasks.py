@@ -1,4 +1,4 @@
-"""The examples of other tasks run as scripts do, and the weights help by the margin that each of them states."""
+"""The examples of other tasks: the weights help by the margin that each script states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# Whether more is better: an error must fall to a share of itself, a score must rise by the margin.
+# Whether higher is better: an error must fall to the margin times itself, a score must rise by the margin.
 SCORES = {"covariate_shift": False, "multi_label": True, "regression": False, "text": True}
 
 

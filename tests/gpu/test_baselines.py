@@ -1,4 +1,4 @@
-"""On a GPU: no host synchronisation in a step, capture in a CUDA graph, and the weights of the CPU."""
+"""Baselines on a GPU: no host synchronisation in a step, CUDA graphs, and the weights of the CPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_step_does_not_wait_for_the_gpu(name: str) -> None:
     model = make_model(batch_norm=True).cuda()
     reweight = make(ON_DEVICE[name], model)
     x, y, index = batch_on("cuda")
-    reweight(model(x), y, index, inputs=x).backward()  # the first step may make what it needs
+    reweight(model(x), y, index, inputs=x).backward()  # the first step may allocate
     torch.cuda.set_sync_debug_mode("error")
     try:
         reweight(model(x), y, index, inputs=x).backward()
@@ -38,7 +38,7 @@ def test_a_step_does_not_wait_for_the_gpu(name: str) -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("name", sorted(ON_DEVICE.keys() - {"Random"}))  # a graph must know the generators it uses
+@pytest.mark.parametrize("name", sorted(ON_DEVICE.keys() - {"Random"}))  # its generator is not registered
 def test_a_step_can_be_captured(name: str) -> None:
     model = make_model().cuda()
     reweight, eager = make(ON_DEVICE[name], model), make(ON_DEVICE[name], model)

@@ -1,4 +1,4 @@
-"""Captured steps: what a graph computes is what the eager step computes, for every method."""
+"""CUDA graphs: for every method, a captured step computes the same as the eager step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and this machine has none"),
 ]
 GPU = torch.device("cuda")
-# A short run at a small learning rate: rounding has no time to grow, and the rate decays under the graph's nose.
+# Short, with a small learning rate, so that rounding errors stay small; the rate decays after the capture.
 GIVEN = {"epochs": 4, "lr": 0.02, "decay_every": 2, "batch": 100}
 
 
@@ -45,7 +45,7 @@ def trained(settings: Settings, capture: bool, compiled: bool = False, workers: 
 
 
 def assert_alike(one: Job, other: Job) -> None:
-    """Two runs have computed the same: a single weight may differ by more than rounding, their mean may not."""
+    """Two runs agree: a single weight may differ by more than rounding, the mean difference may not."""
     weights = other.weights()
     assert float((one.weights() - weights).abs().mean()) < 1e-3 * max(1, float(weights.abs().mean()))
     for mine, theirs in zip(one.model.parameters(), other.model.parameters(), strict=True):
@@ -67,7 +67,7 @@ def assert_alike(one: Job, other: Job) -> None:
     ],
     ids=lambda given: "-".join(str(value) for value in given.values()),
 )
-def test_captured_is_eager(given: dict[str, Any]) -> None:
+def test_captured_steps_agree_with_eager_steps(given: dict[str, Any]) -> None:
     settings = resolve({**GIVEN, **given})
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
     assert isinstance(captured.loop.step, Captured)
@@ -75,7 +75,7 @@ def test_captured_is_eager(given: dict[str, Any]) -> None:
     assert_alike(captured, eager)
 
 
-def test_a_step_that_needs_the_host_stays_eager_and_says_so() -> None:
+def test_a_step_that_works_on_the_host_stays_eager_and_logs_it() -> None:
     pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
     told: list[str] = []
     settings = resolve({**GIVEN, "method": "diw", "solver": "osqp"})
@@ -83,8 +83,8 @@ def test_a_step_that_needs_the_host_stays_eager_and_says_so() -> None:
     assert told == ["steps are not captured as a graph (DIW's solver osqp works on the host)"]
 
 
-def test_a_network_that_asks_the_host_stays_eager_and_says_why() -> None:
-    """A recording that breaks half-way must not break what comes after: dropout, other graphs, other runs."""
+def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
+    """A failed capture must not affect later work: dropout, other graphs, other runs."""
     settings = resolve({**GIVEN, "method": "adiw-kl", "model": "tests.experiments.asking:build"})
     told: list[str] = []
     job = Job(settings, prepare(settings), GPU, 0, told.append)
@@ -123,8 +123,8 @@ def test_batches_of_workers_reach_the_graph(tmp_path: Path, method: str) -> None
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str) -> None:
-    batch = 10 if method == "val-only" else 100  # it has few samples, and steps are recorded after the third
+def test_a_captured_run_resumes_from_its_checkpoint(tmp_path: Path, method: str) -> None:
+    batch = 10 if method == "val-only" else 100  # it has few samples, and the fourth step is captured
     settings = resolve({**GIVEN, "method": method, "batch": batch})
     run(settings, tmp_path / "whole", engine=Engine(GPU))
     asked = iter([False, True])
@@ -151,7 +151,11 @@ def test_a_captured_run_goes_on_from_its_checkpoint(tmp_path: Path, method: str)
         {"method": "uniform"},
         {"method": "random"},
         {"method": "adiw-kl", "transform": "features"},
-        {"method": "adiw-kl", "transform": "features", "seed": 1},  # not the hidden layer of the network before
+        {
+            "method": "adiw-kl",
+            "transform": "features",
+            "seed": 1,
+        },  # another network, with its own hidden layer
         {"method": "l2r"},
         {"method": "mw-net"},
         {"method": "l2r", "model": "tests.experiments.normed:build"},
@@ -170,7 +174,7 @@ def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]
 
 
 def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:
-    """Not a whole run: DIW's weights turn a change of 1e-8 in the network into one of whole units within epochs."""
+    """One problem, not a run: in a run DIW turns a change of 1e-8 in the network into large changes of weights."""
     random = torch.Generator(GPU).manual_seed(0)
     z_train, z_val = (torch.rand(100, 1, generator=random, device=GPU).double() for _ in range(2))
     problem = kernel_mean_matching(match(2 * z_train, z_val), width=0.01)
@@ -182,7 +186,7 @@ def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:
 
 @pytest.mark.parametrize("method", ["l2r", "mw-net"])
 def test_narrow_tangents_of_a_compiled_network_with_batch_norm(method: str) -> None:
-    """In bf16 the weights wander, so only their order is compared; slopes that were not compiled would warn."""
+    """In bf16 the weights differ, so their correlation is compared; derivatives that are not compiled would warn."""
     settings = resolve({**GIVEN, "method": method, "model": "tests.experiments.normed:build", "bf16": True})
     plain = trained(settings, capture=True).weights()
     job = trained(settings, capture=True, compiled=True)

@@ -1,4 +1,4 @@
-"""On a CUDA device: no step waits for it, and it computes what the CPU does."""
+"""ADIW on a GPU: no host synchronisation in a step, and the results of the CPU."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature:UserWarning"),
 ]
 
-# 24 training and 17 validation samples a batch: their distribution functions meet nowhere inside, so that the sign of
-# their difference (the Wasserstein critic) does not hang on rounding.
+# 24 training and 17 validation samples per batch: their distribution functions are nowhere equal in between, so that
+# the sign of their difference (the Wasserstein critic) does not depend on rounding.
 NUM_TRAIN, BATCH, NUM_VAL, VAL_BATCH, CLASSES = 96, 24, 41, 17, 4
 NETWORK = Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)
 EXACT = {
@@ -109,7 +109,7 @@ def no_waiting() -> Iterator[None]:
 @pytest.mark.parametrize("name", ALL)
 def test_a_step_does_not_wait_for_the_device(name: str) -> None:
     run = Run("cuda", ALL[name]())
-    run.train(range(2))  # first touches: what is on the host moves over
+    run.train(range(2))  # the first steps copy data to the device
     batches = [(index, run.x[index], run.y[index]) for index in (run.batch(step) for step in range(2, 6))]
     with no_waiting():
         for batch in batches:
@@ -136,12 +136,12 @@ def test_a_streamed_validation_set_does_not_wait() -> None:
     torch.testing.assert_close(run.reweight.weights, cached.train(range(6)))
 
 
-def test_the_watch_sees_a_wait() -> None:
+def test_a_synchronisation_is_detected() -> None:
     with pytest.raises(RuntimeError, match="synchronizing"), no_waiting():
         torch.ones(2, device="cuda").sum().item()
 
 
-def test_a_bad_index_is_masked_and_counted_and_raised_when_somebody_looks() -> None:
+def test_a_bad_index_is_masked_counted_and_raised_at_the_next_summary() -> None:
     run, sound = Run("cuda", {"divergence": MMD(width=0.3), "warmup_steps": 0}), Run("cuda", {})
     index = run.batch(0)
     bad = index.clone()
@@ -232,7 +232,7 @@ def test_a_resnet_gives_the_outputs_of_the_cpu(layout: torch.memory_format) -> N
     torch.testing.assert_close(found.cpu(), expected)
     (slope_found,) = torch.autograd.grad(found.square().sum(), model.conv1.weight)
     torch.testing.assert_close(slope_found.cpu(), slope)
-    narrow = model.conv1.float()(x.cuda().float())  # cuDNN lays doubles out in its own way
+    narrow = model.conv1.float()(x.cuda().float())  # cuDNN chooses another layout for doubles
     assert narrow.is_contiguous(memory_format=layout)
 
 
@@ -249,7 +249,7 @@ def test_a_state_moves_between_devices() -> None:
     torch.testing.assert_close(cpu.train(range(5, 7)), gpu.train(range(5, 7)).cpu(), rtol=1e-3, atol=1e-3)
 
 
-def test_it_is_told_to_move_and_then_works() -> None:
+def test_on_another_device_the_error_says_to_move_it() -> None:
     run = Run("cpu", {"divergence": NETWORK, "warmup_steps": 0})
     run.train(range(3))
     run.model.cuda()
@@ -279,7 +279,7 @@ def test_mixed_precision_with_a_grad_scaler(dtype: torch.dtype, inside: bool) ->
         scaler.step(run.optimizer)
         scaler.update()
         run.optimizer.zero_grad()
-    assert hidden == [(True, dtype), (False, dtype)] * 8  # the probe runs as the training pass does
+    assert hidden == [(True, dtype), (False, dtype)] * 8  # the validation pass has the precision of the training pass
     assert scaler.get_scale() == 2.0**8  # no step was skipped
     expected = whole.train(range(8))
     torch.testing.assert_close(run.reweight.weights, expected, rtol=0.1, atol=0.05)

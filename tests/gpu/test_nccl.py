@@ -1,4 +1,4 @@
-"""One process under nccl: the loop of a user, and the command as torchrun starts it."""
+"""One process with nccl: a custom loop, and a run of the command under torchrun."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trained(wrap: bool) -> tuple[torch.Tensor, list[torch.Tensor]]:
     return reweight.weights.clone(), [parameter.detach().clone() for parameter in plain.parameters()]
 
 
-def test_a_wrapped_model_under_nccl_trains_as_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrapped_model_with_nccl_trains_like_the_model_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     under_torchrun(monkeypatch)
     expected = trained(wrap=False)
     with process_group():
@@ -52,13 +52,13 @@ def test_a_wrapped_model_under_nccl_trains_as_the_plain_one(monkeypatch: pytest.
         torch.testing.assert_close(trained(wrap=True), expected)
 
 
-def test_a_run_under_nccl_is_the_eager_run_and_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_with_nccl_is_eager_and_logs_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = resolve({"method": "adiw-kl", "epochs": 3, "lr": 0.02, "batch": 100})
     alone = run(settings, tmp_path / "alone", engine=Engine(torch.device("cuda"), capture=False))
-    told: list[str] = []
+    logged: list[str] = []
     under_torchrun(monkeypatch)
     with process_group():
-        linked_run = run(settings, tmp_path / "linked", engine=Engine(local_device(None), tell=told.append))
-    assert told == ["steps are not captured as a graph (processes exchange losses in every step)"]
+        linked_run = run(settings, tmp_path / "linked", engine=Engine(local_device(None), tell=logged.append))
+    assert logged == ["steps are not captured as a graph (processes exchange losses in every step)"]
     assert linked_run["accuracy"] == pytest.approx(alone["accuracy"], abs=0.5)
     assert json.loads((tmp_path / "linked" / "result.json").read_text())["engine"]["captured"] is False
