@@ -41,17 +41,17 @@ torture: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
 	$(BIN)/python -m torture
 	$(MAKE) coverage
-	$(BIN)/python -m adiw.reports.readme docs/reliability.md
+	$(BIN)/python tools/draw_tables.py docs/reliability.md
 
 # The site, strictly, into build/site. Open index.html; for the search box: python -m http.server -d build/site
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "The site: build/site/index.html"
 
-# Tables and figures of the pages, drawn anew from the records under results/.
+# Draw the tables and figures of the pages from the records under results/.
 draw: setup
-	$(BIN)/python -m adiw.reports.readme README.md docs/*.md
-	$(BIN)/python docs/tools/figures.py
+	$(BIN)/python tools/draw_tables.py README.md docs/*.md
+	$(BIN)/python tools/draw_figures.py
 
 # Lines and branches of src/ that the suite runs: fails below 95%, and keeps the figures in results/torture.
 coverage: setup

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from adiw.cli import main
 from adiw.data import decode
-from adiw.reports import figures, gallery
+from adiw.reports import figures, page, pictures
 from PIL import Image
 Image.new("RGB", (4, 4)).save("picture.png")
 decode.read_image(Path("picture.png"))

@@ -36,10 +36,8 @@ from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
 from adiw.experiments.sweep_folder import open_sweep
 from adiw.reports.audit import load_audit
-from adiw.reports.gallery import load_gallery
-from adiw.reports.records import load_page
-from adiw.reports.results import load_result
-from adiw.reports.sweeps import read_sweep
+from adiw.reports.folders import read_results, read_run
+from adiw.reports.pictures import load_pictures
 from torture.record import Record, arguments
 
 CPU = torch.device("cpu")
@@ -76,16 +74,16 @@ def read_checkpoint(folder: Path) -> Any:
     return checkpoint.load(folder, CPU)
 
 
-def read_run(folder: Path) -> Any:
-    return load_result(folder), load_audit(folder), load_gallery(folder), outcome(folder), load_page(folder)
+def read_finished(folder: Path) -> Any:
+    return load_audit(folder), load_pictures(folder), read_results(folder)
 
 
 def read_unfinished(folder: Path) -> Any:
-    return load_result(folder)
+    return read_run(folder)
 
 
 def read_records(folder: Path) -> Any:
-    return read_sweep(folder), load_page(folder)
+    return read_results(folder)
 
 
 def read_rows(folder: Path) -> Any:
@@ -105,7 +103,7 @@ def targets(work: Path) -> list[Target]:
     return [
         Target("checkpoint", ended, read_checkpoint, (checkpoint.NAME,)),
         Target("previous checkpoint", old, read_checkpoint, (checkpoint.PREVIOUS,)),
-        Target("finished run", ended, read_run, names),
+        Target("finished run", ended, read_finished, names),
         Target(
             "unfinished run", stopped, read_unfinished, ("config.json", "metrics.jsonl", "SHA256SUMS"), lines=True
         ),

@@ -20,9 +20,10 @@ from adiw.experiments.plan import Planned
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
+from adiw.reports.folders import METHOD_ORDER
 from tests.cli.conftest import Command
 
-METHODS = demo_module.SHOWN
+METHODS = [method for method in METHOD_ORDER if method in demo_module.ORDER]
 Ended = Iterator[tuple[Planned, dict[str, Any]]]
 
 

@@ -115,9 +115,9 @@ def test_commands_within_sentences_exist() -> None:
 def agree(out: str, shown: str, where: str) -> None:
     """The same words; numbers within 15%, or 0.1: another processor rounds otherwise."""
     number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
-    assert re.sub(number, "#", out) == re.sub(number, "#", shown), f"{where}: run python docs/tools/blocks.py"
+    assert re.sub(number, "#", out) == re.sub(number, "#", shown), f"{where}: run python tools/blocks.py"
     found, expected = ([float(text) for text in re.findall(number, text)] for text in (out, shown))
-    assert found == pytest.approx(expected, rel=0.15, abs=0.1), f"{where}: run python docs/tools/blocks.py"
+    assert found == pytest.approx(expected, rel=0.15, abs=0.1), f"{where}: run python tools/blocks.py"
 
 
 @pytest.mark.parametrize(

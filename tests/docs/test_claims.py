@@ -18,7 +18,7 @@ from adiw.experiments.run import run
 from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import resolve
 from adiw.reports.audit import load_audit, write_csv
-from adiw.reports.sweeps import read_sweep
+from adiw.reports.folders import read_sweep
 
 ROOT = Path(__file__).parents[2]
 NOISE = ("20% symmetric", "40% symmetric", "60% symmetric", "30% pair")

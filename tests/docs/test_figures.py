@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-figures = pytest.importorskip("figures", reason="needs the extra adiw[cli]")
+figures = pytest.importorskip("draw_figures", reason="needs the extra adiw[cli]")
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "figures"
 DRAWN_WITH = re.findall(r"^matplotlib==(\d+\.\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)[0]

@@ -148,7 +148,7 @@ def test_a_macro_that_is_not_known_ends_the_build() -> None:
         maths.on_page_content(bad, page)
 
 
-@pytest.mark.parametrize("name", ["blocks", "commands", "pages"])
+@pytest.mark.parametrize("name", ["blocks", "commands", "draw_tables", "pages"])
 def test_the_examples_of_the_tools(name: str) -> None:
     found = doctest.testmod(pytest.importorskip(name, reason=NEEDS))
     assert (found.failed, found.attempted > 0) == (0, True)

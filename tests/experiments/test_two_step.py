@@ -19,7 +19,7 @@ from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.task import prepare
 from adiw.experiments.two_step import _observe
 from adiw.experiments.watch import DeadRunError
-from adiw.reports.results import load_result
+from adiw.reports.folders import read_run
 from tests.cli.images import write_images
 
 CPU = torch.device("cpu")
@@ -61,7 +61,7 @@ def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> Non
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["status"], result["accuracy"], result["epochs"]) == ("dead", None, 0)
     assert "not finite" in result["reason"]
-    assert load_result(tmp_path / "run").status == "dead"
+    assert read_run(tmp_path / "run").status == "dead"
 
 
 def test_a_network_must_name_its_hidden_layer() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from adiw.reports.audit import auroc, load_audit, precision, write_csv
+from adiw.reports.audit import load_audit, write_csv
+from adiw.reports.ranking_quality import auroc, precision
 from tests.reports.folders import record, write_history, write_pictures, write_run, write_sweep
 
 LABELS = [[10, 11, 12, 13], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 0, 1]]  # original, given, true, predicted
@@ -102,9 +103,9 @@ def test_ties_in_trust_alone_are_broken_by_the_last_weight(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("method", "status", "message"),
     [
-        ("uniform", "done", "uniform: all weights are equal: there is nothing to rank"),
-        ("val-only", "done", "val-only trains on the trusted samples alone and weighs no others"),
-        ("adiw-kl", None, "has not finished: go on with adiw run --resume"),
+        ("uniform", "done", "uniform: all weights are equal: nothing to rank"),
+        ("val-only", "done", "val-only trains on the trusted samples alone and weights no others: nothing to rank"),
+        ("adiw-kl", None, "has not finished: continue it with adiw run --resume"),
         ("adiw-kl", "dead", r"is dead \(epoch 1: broken\): its weights say nothing about the labels"),
     ],
 )
@@ -118,7 +119,7 @@ def test_runs_that_rank_nothing_are_refused(tmp_path: Path, method: str, status:
 def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     folder = audited(tmp_path / "a")
     np.save(folder / "labels.npy", np.zeros((4, 3), int))
-    with pytest.raises(ValueError, match="are not of one length"):
+    with pytest.raises(ValueError, match="differ in length"):
         load_audit(folder)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adiw.reports.page import render
-from adiw.reports.records import load_page
+from adiw.reports.folders import read_results
+from adiw.reports.page import render_report
 from tests.reports.browser import OVERFLOWING, ask, needs_chromium
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
@@ -32,7 +32,7 @@ def runs(tmp_path: Path) -> str:
     write_run(folder / "3", "adiw-wa", [20.0, 30.0])
     write_run(folder / "4", "uniform", [30.0, 40.0, 45.5], weights=[1.0, 1.0])
     write_run(folder / "5", HOSTILE, [10.0], "dead")
-    return render(load_page(folder))
+    return render_report(read_results(folder))
 
 
 def sweep(tmp_path: Path) -> str:
@@ -44,7 +44,7 @@ def sweep(tmp_path: Path) -> str:
     ]
     paper = {"accuracy": {row: [[50.0, 0.1]] * 3 for row in rows}}
     more = {"paper": paper, "about": "A word" * 30, "trials": 1}
-    return render(load_page(write_sweep(tmp_path / "sweep", records, rows, columns, **more)))
+    return render_report(read_results(write_sweep(tmp_path / "sweep", records, rows, columns, **more)))
 
 
 def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> Non
       steps: names('.steps'), images: visible('img').filter(e => e.naturalWidth === 4).length};"""
     )
     answer = ask(runs, script, tmp_path)
-    everybody = ["uniform", "adiw-kl", "adiw-wa", HOSTILE]
-    assert answer["rows"] == answer["keys"] == everybody
-    assert answer["curves"] == sorted(everybody)
+    methods = ["uniform", "adiw-kl", "adiw-wa", HOSTILE]
+    assert answer["rows"] == answer["keys"] == methods
+    assert answer["curves"] == sorted(methods)
     assert answer["drawn"] >= 6
     assert (answer["bands"], answer["dead"]) == (1, 1)
     assert answer["histograms"] == ["adiw-kl", "adiw-wa"]
@@ -77,7 +77,7 @@ def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Pa
       type('ADIW'); steps.typed = shown();
       key('adiw-kl').click(); steps.clicked = shown(); steps.pressed = key('adiw-kl').getAttribute('aria-pressed');
       type('script, uni'); steps.either = shown();
-      type('nothing'); steps.nothing = [shown().rows, visible('#nobody').length];
+      type('nothing'); steps.nothing = [shown().rows, visible('#empty').length];
       type(''); steps.cleared = shown();
       document.getElementById('none').click(); steps.none = shown().rows;
       document.getElementById('all').click(); steps.all = shown().rows;
@@ -180,8 +180,13 @@ def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) 
       return [...said, plot.textContent];"""
     )
     drawn = [1, "Epoch", "slider", True]
-    nothing = "Nothing to draw of the methods shown in this setting."
-    assert ask(render(load_page(folder)), script, tmp_path) == [drawn, [0, "", "img", False], drawn, nothing]
+    nothing = "The selected methods have no curve in this setting."
+    assert ask(render_report(read_results(folder)), script, tmp_path) == [
+        drawn,
+        [0, "", "img", False],
+        drawn,
+        nothing,
+    ]
 
 
 @pytest.mark.parametrize("width", [390, 768, 1000])
@@ -193,5 +198,10 @@ def test_nothing_sticks_out(runs: str, tmp_path: Path, width: int) -> None:
 def test_a_page_without_curves_opens_without_errors(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "1", "diw", [], None)
     assert (
-        ask(render(load_page(tmp_path / "runs")), "return document.querySelectorAll('.plot').length", tmp_path) == 0
+        ask(
+            render_report(read_results(tmp_path / "runs")),
+            "return document.querySelectorAll('.plot').length",
+            tmp_path,
+        )
+        == 0
     )

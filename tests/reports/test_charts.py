@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from adiw.reports.charts import chart_data
-from adiw.reports.records import load_page
+from adiw.reports.folders import read_results
 from tests.reports.folders import record, write_run, write_sweep
 
 
@@ -13,7 +13,7 @@ def test_curves_are_means_of_finished_trials_and_the_others_stand_alone(tmp_path
     records = [record("KL", "b", 0, [10.0, 20.0, 30.0]), record("KL", "b", 1, [20.0, 40.0])]
     records += [record("KL", "b", 2, [99.0, 1.0], "dead")]
     folder = write_sweep(tmp_path, records, ["WA", "KL"], ["a", "b"], trials=3)
-    data = chart_data(load_page(folder))
+    data = chart_data(read_results(folder))
     assert (data["rows"], data["columns"]) == (["WA", "KL"], ["a", "b"])
     (cell,) = data["cells"]
     assert (cell["row"], cell["column"]) == (1, 1)
@@ -27,7 +27,7 @@ def test_curves_are_means_of_finished_trials_and_the_others_stand_alone(tmp_path
 
 
 def test_weights_are_shares_of_their_group(tmp_path: Path) -> None:
-    (cell,) = chart_data(load_page(write_sweep(tmp_path, [record("KL", "a", 0, [1.0])], ["KL"], ["a"])))["cells"]
+    (cell,) = chart_data(read_results(write_sweep(tmp_path, [record("KL", "a", 0, [1.0])], ["KL"], ["a"])))["cells"]
     assert cell["weights"] == {
         "edges": [0, 1, 2, 3],
         "groups": {
@@ -41,7 +41,7 @@ def test_equal_weights_and_those_of_dead_runs_are_not_drawn(tmp_path: Path) -> N
     write_run(tmp_path / "1", "uniform", [50.0], weights=[1.0, 1.0])
     write_run(tmp_path / "2", "adiw-kl", [50.0], "dead")
     write_run(tmp_path / "3", "diw", [50.0])
-    data = chart_data(load_page(tmp_path))
+    data = chart_data(read_results(tmp_path))
     assert {data["rows"][cell["row"]]: cell["weights"] is not None for cell in data["cells"]} == {
         "uniform": False,
         "diw": True,
@@ -51,6 +51,6 @@ def test_equal_weights_and_those_of_dead_runs_are_not_drawn(tmp_path: Path) -> N
 
 def test_numbers_that_are_not_finite_become_gaps(tmp_path: Path) -> None:
     line = record("KL", "a", 0, [1.0], curves={"accuracy": [1.0, None, 3.0], "ess": [float("inf"), 2.0]})
-    (cell,) = chart_data(load_page(write_sweep(tmp_path, [line], ["KL"], ["a"])))["cells"]
+    (cell,) = chart_data(read_results(write_sweep(tmp_path, [line], ["KL"], ["a"])))["cells"]
     assert cell["curves"]["accuracy"]["mean"] == [1, None, 3]
     assert cell["curves"]["ess"]["mean"] == [None, 2]

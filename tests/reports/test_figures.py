@@ -9,21 +9,22 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from adiw.reports.bar_figures import time_figure, top_figure
-from adiw.reports.curve_figures import curves_figure
 from adiw.reports.figures import write_figures
-from adiw.reports.style import looks, save, styled
-from adiw.reports.sweeps import Sweep, read_sweep
-from adiw.reports.weight_figures import weights_figure
+from adiw.reports.figures.bars import time_figure, top_figure
+from adiw.reports.figures.curves import curves_figure
+from adiw.reports.figures.style import looks, save, styled
+from adiw.reports.figures.weights import weights_figure
+from adiw.reports.folders import read_sweep
+from adiw.reports.results import Results
 from tests.reports.sweep_folder import realistic, recipe, result, write
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return read_sweep(realistic(tmp_path_factory.mktemp("sweep"), epochs=40))
 
 
-def small(folder: Path, lines: list[dict[str, Any]], *rows: str) -> Sweep:
+def small(folder: Path, lines: list[dict[str, Any]], *rows: str) -> Results:
     return read_sweep(write(folder, recipe(rows, ["x"]), lines))
 
 
@@ -31,8 +32,8 @@ def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.findobj(mpl.text.Text) if text.get_text()]
 
 
-def test_every_kind_of_figure_is_written_as_pdf_and_png(tmp_path: Path, sweep: Sweep) -> None:
-    one = Sweep({**sweep.recipe, "columns": sweep.recipe["columns"][:1]}, sweep.cells, sweep.timing, ())
+def test_every_kind_of_figure_is_written_as_pdf_and_png(tmp_path: Path, sweep: Results) -> None:
+    one = Results({**sweep.recipe, "columns": sweep.recipe["columns"][:1]}, sweep.cells, sweep.timing, ())
     files = write_figures(one, tmp_path / "figures")
     names = {"accuracy-0.3-pair", "top5-0.3-pair", "top-0.3-pair", "weights-0.3-pair", "time"}
     assert {file.name for file in files} == {f"{name}.{kind}" for name in names for kind in ("pdf", "png")}
@@ -41,7 +42,7 @@ def test_every_kind_of_figure_is_written_as_pdf_and_png(tmp_path: Path, sweep: S
         assert start.startswith(b"%PDF" if file.suffix == ".pdf" else b"\x89PNG")
 
 
-def test_figures_come_out_the_same_byte_for_byte(tmp_path: Path, sweep: Sweep) -> None:
+def test_figures_come_out_the_same_byte_for_byte(tmp_path: Path, sweep: Results) -> None:
     def made(folder: str) -> list[bytes]:
         with styled():
             return [file.read_bytes() for file in save(weights_figure(sweep, "0.3 pair"), tmp_path / folder, "w")]
@@ -88,7 +89,7 @@ def test_trials_of_different_lengths_are_averaged_as_far_as_they_go(tmp_path: Pa
     assert mean.get_ydata().tolist() == [15.0, 20.0, 30.0]
 
 
-def test_those_that_end_close_together_get_a_closer_panel(sweep: Sweep) -> None:
+def test_those_that_end_close_together_get_a_closer_panel(sweep: Results) -> None:
     figure = curves_figure(sweep, "0.4 symmetric")
     assert len(figure.axes) == 2
     labels = {line.get_label() for line in figure.axes[1].lines}
@@ -97,7 +98,7 @@ def test_those_that_end_close_together_get_a_closer_panel(sweep: Sweep) -> None:
     assert high - low < 8
 
 
-def test_the_legend_of_curves_lies_beside_them(tmp_path: Path, sweep: Sweep) -> None:
+def test_the_legend_of_curves_lies_beside_them(tmp_path: Path, sweep: Results) -> None:
     with styled():
         figure = curves_figure(sweep, "0.4 symmetric")
         save(figure, tmp_path, "c")
@@ -119,7 +120,7 @@ def test_without_any_result_there_is_no_figure(tmp_path: Path) -> None:
     assert write_figures(small(tmp_path, dead, "a"), tmp_path / "figures") == []
 
 
-def test_bars_show_their_values_and_what_is_missing(sweep: Sweep) -> None:
+def test_bars_show_their_values_and_what_is_missing(sweep: Results) -> None:
     figure = time_figure(sweep)
     assert figure.axes[0].get_xscale() == "log"
     ends = [round(bar.get_x() + bar.get_width(), 6) for bar in figure.axes[0].containers[2]]
@@ -130,7 +131,7 @@ def test_bars_show_their_values_and_what_is_missing(sweep: Sweep) -> None:
     assert {bar.get_hatch() for container in top.axes[0].containers for bar in container} == {"", "///"}
 
 
-def test_boxes_and_histograms_of_the_weights(sweep: Sweep) -> None:
+def test_boxes_and_histograms_of_the_weights(sweep: Results) -> None:
     figure = weights_figure(sweep, "0.3 pair")
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == ["DIW", "ADIW-KM", "ADIW-KL", "ADIW-LS", "ADIW-WA"]  # the others' weights are all one

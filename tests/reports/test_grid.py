@@ -84,7 +84,7 @@ def test_without_groups_there_is_no_line_for_them() -> None:
 
 
 def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="T: expected rows of 2 boxes, came one of 1"):
+    with pytest.raises(ValueError, match="T: expected rows of 2 boxes, got one of 1"):
         Grid("T", [Head("a"), Head("b")], [[Box("1")]])
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from adiw.reports.page import render
-from adiw.reports.records import load_page
+from adiw.reports.folders import read_results
+from adiw.reports.grid import NONE
+from adiw.reports.page import render_report
 from tests.reports.elements import Elements
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
@@ -27,7 +28,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_every_method_has_its_line_its_button_and_its_curve(runs: Path) -> None:
-    page = Elements(render(load_page(runs)))
+    page = Elements(render_report(read_results(runs)))
     methods = ["uniform", "l2r", "mw-net", "diw", "adiw-kl"]
     assert [a["data-name"] for a in page.named("button", kind="key")] == methods
     assert [a["data-name"] for a in page.named("tr", kind="of")] == methods
@@ -40,7 +41,7 @@ def test_every_method_has_its_line_its_button_and_its_curve(runs: Path) -> None:
 
 
 def test_the_summary_is_on_the_page(runs: Path) -> None:
-    page = Elements(render(load_page(runs)))
+    page = Elements(render_report(read_results(runs)))
     first, second = page.text("li")[:2]
     assert first == "6 runs of 5 methods: 3 finished, 1 dead, 2 unfinished."
     assert second == "Highest mean accuracy 70.00% with adiw-kl."
@@ -48,13 +49,13 @@ def test_the_summary_is_on_the_page(runs: Path) -> None:
 
 def test_a_page_without_any_epoch(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "diw", [], None)
-    text = render(load_page(tmp_path))
-    assert "No epoch has been run yet." in text
+    text = render_report(read_results(tmp_path))
+    assert "No epoch has finished yet." in text
     assert not Elements(text).named("figure")
 
 
 def test_one_run_has_no_controls(tmp_path: Path) -> None:
-    text = render(load_page(write_run(tmp_path / "a", "adiw-kl", [50.0, 60.0], dataset="digits")))
+    text = render_report(read_results(write_run(tmp_path / "a", "adiw-kl", [50.0, 60.0], dataset="digits")))
     page = Elements(text)
     assert page.text("h1") == ["adiw-kl on digits"]
     assert not page.named("nav")
@@ -64,12 +65,12 @@ def test_one_run_has_no_controls(tmp_path: Path) -> None:
 def test_a_sweep_has_a_choice_of_settings_and_its_facts(tmp_path: Path) -> None:
     records = [record("KL", column, 0, [50.0] * 12) for column in ("a", "b")]
     deviation = {"setting": "lr", "rows": ["KL"], "paper": 0.1, "ours": 0.2, "chosen": "by looking"}
-    text = render(load_page(write_sweep(tmp_path, records, ["KL"], ["a", "b"], deviations=[deviation])))
+    text = render_report(read_results(write_sweep(tmp_path, records, ["KL"], ["a", "b"], deviations=[deviation])))
     page = Elements(text)
     assert [a["value"] for a in page.named("input", name="column")] == ["0", "1"]
     assert page.text("h1") == ["Label noise"]
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
-    assert facts["deviation: lr"] == "0.2 instead of 0.1 (KL): by looking"
+    assert facts["deviation: lr"] == "lr of KL is 0.2 (paper: 0.1). Chosen: by looking."
     assert (facts["dataset"], facts["versions"]) == ("digits", "torch 2.9")
     assert "runs side by side" not in facts
 
@@ -77,22 +78,75 @@ def test_a_sweep_has_a_choice_of_settings_and_its_facts(tmp_path: Path) -> None:
 def test_the_charts_begin_with_the_first_setting_that_has_runs(tmp_path: Path) -> None:
     for column, chosen in (("a", "0"), ("b", "1")):
         folder = write_sweep(tmp_path, [record("KL", column, 0, [50.0] * 12)], ["KL"], ["a", "b", "c"])
-        page = Elements(render(load_page(folder)))
+        page = Elements(render_report(read_results(folder)))
         assert [a["value"] for a in page.named("input", name="column") if "checked" in a] == [chosen]
 
 
 def test_runs_that_shared_the_device_are_said(tmp_path: Path) -> None:
     records = [{**record("KL", "a", trial, [50.0] * 12), "side_by_side": 1 + 7 * trial} for trial in range(2)]
-    page = Elements(render(load_page(write_sweep(tmp_path, records, ["KL"], ["a"]))))
+    page = Elements(render_report(read_results(write_sweep(tmp_path, records, ["KL"], ["a"]))))
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
     assert facts["runs side by side"] == "8"
+
+
+def cells(text: str, row: str) -> list[str]:
+    """The text of each cell of a table's row, in one line."""
+    line = text.split(f'<th scope="row">{row}</th>')[1].split("</tr>")[0]
+    parts = [Elements(cell + "</td>").texts for cell in line.split("</td>")[:-1]]
+    return [" ".join(text.strip() for _, text in part) for part in parts]
+
+
+def test_runs_of_one_setting_have_their_trials_and_times(tmp_path: Path) -> None:
+    write_run(tmp_path / "1", "adiw-kl", [50.0, 70.0], seconds=0.25)
+    write_run(tmp_path / "2", "adiw-kl", [61.0], seconds=0.5)
+    write_run(tmp_path / "3", "diw", [10.0], "dead")
+    write_run(tmp_path / "4", "l2r", [], None)
+    text = render_report(read_results(tmp_path))
+    assert Elements(text).text("th")[:4] == ["method", "accuracy %", "trials", "s / epoch"]
+    assert cells(text, "adiw-kl") == ["60.50 (0.71)", "2", "0.375"]
+    assert cells(text, "diw") == [f"{NONE} 1 dead", "0", NONE]
+    assert cells(text, "l2r") == [f"{NONE} 1 unfinished", "0", NONE]
+    assert text.count('<section class="table"') == 1
+    assert "in brackets the std between seeds" in text
+
+
+def test_a_sweep_has_every_planned_cell_and_the_papers_figure(tmp_path: Path) -> None:
+    records = [record("KL", "a", 0, [0.0] * 5 + [60.0] * 10), record("KL", "a", 1, [62.0] * 10)]
+    records += [record("KL", "b", 0, [10.0], "dead"), record("KL", "b", 1, [], "failed")]
+    paper = {"accuracy": {"KL": [[60.5, 0.25], [70, 1]], "New": [None, None]}}
+    text = render_report(read_results(write_sweep(tmp_path, records, ["KL", "New"], ["a", "b"], paper=paper)))
+    assert cells(text, "KL") == [
+        "61.00 (1.00) paper 60.50 (0.25) +0.50",
+        f"{NONE} paper 70.00 (1.00) 1 dead, 1 failed",
+    ]
+    assert cells(text, "New") == [NONE, NONE]
+    explanation = next(part for part in Elements(text).text("p") if part.startswith("In percent"))
+    assert "mean (std) over the last 10 epochs of all finished trials" in explanation
+    assert "the paper's figure" in explanation
+    assert explanation.endswith(f"{NONE}: not run yet.")
+
+
+def test_each_measure_has_its_table_and_the_time_has_one(tmp_path: Path) -> None:
+    records = [record("KL", column, 0, [60.0], side_by_side=8) for column in ("a", "b")]
+    more = {"measures": ["accuracy", "top5"], "paper": {"seconds": {"KL": [12.5, None]}}, "trials": 1}
+    folder = write_sweep(tmp_path, records, ["KL"], ["a", "b"], **more)
+    assert Elements(render_report(read_results(folder))).text("h2")[:3] == [
+        "Accuracy",
+        "Top-5 accuracy",
+        "Over the epochs",
+    ]
+    (folder / "timing.jsonl").write_text('{"row": "KL", "column": "a", "seconds_per_epoch": 0.125}\n')
+    text = render_report(read_results(folder))
+    assert Elements(text).text("h2")[:3] == ["Accuracy", "Top-5 accuracy", "Seconds per epoch"]
+    assert cells(text.split("<h2>Top-5 accuracy")[1], "KL") == ["70.00", "70.00"]
+    assert cells(text.split("<h2>Seconds per epoch")[1], "KL") == ["0.125 paper 12.50", NONE]
 
 
 def hostile_pages(tmp_path: Path) -> list[str]:
     folder = tmp_path / "runs"
     write_pictures(write_run(folder / "1", f"adiw{HOSTILE}", [50.0], dataset=HOSTILE), [HOSTILE, '"onload="x'])
     write_run(folder / "2", '"onclick="alert(1)', [50.0], "dead", dataset=HOSTILE)
-    write_run(folder / "3", "$body ${data}", [50.0], dataset=HOSTILE, shift="&lt;")
+    write_run(folder / "3", "{{ 7 * 7 }}{% raw %}", [50.0], dataset=HOSTILE, shift="&lt;")
     lines = [
         record(HOSTILE, f"c{HOSTILE}", 0, [50.0]),
         record(HOSTILE, f"c{HOSTILE}", 1, [5.0], "dead", reason=HOSTILE),
@@ -104,7 +158,7 @@ def hostile_pages(tmp_path: Path) -> list[str]:
         "paper": {"accuracy": {HOSTILE: [[9, 1]]}},
     }
     sweep = write_sweep(tmp_path / "sweep", lines, [HOSTILE], [f"c{HOSTILE}", "d"], **more)
-    return [render(load_page(place)) for place in (folder, sweep)]
+    return [render_report(read_results(place)) for place in (folder, sweep)]
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
@@ -117,13 +171,13 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         assert any(HOSTILE in name for name in page.data()["rows"])
         assert HOSTILE in unescape(text)
     runs = Elements(hostile_pages(tmp_path / "again")[0])
-    assert set(runs.data()["rows"]) == {f"adiw{HOSTILE}", '"onclick="alert(1)', "$body ${data}"}
-    assert any(a["alt"] == f"training sample 0, given label {HOSTILE}" for a in runs.named("img"))
+    assert set(runs.data()["rows"]) == {f"adiw{HOSTILE}", '"onclick="alert(1)', "{{ 7 * 7 }}{% raw %}"}
+    assert any(a["alt"] == f"training sample 10, given label {HOSTILE}" for a in runs.named("img"))
 
 
 def test_the_page_needs_nothing_from_elsewhere(runs: Path) -> None:
     write_pictures(runs / "1", ["ant", "bee"])
-    text = render(load_page(runs))
+    text = render_report(read_results(runs))
     page = Elements(text)
     assert not page.named("link")
     assert not any("href" in attributes for _, attributes in page.tags)

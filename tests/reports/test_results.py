@@ -1,90 +1,105 @@
-"""Reading runs back, and one line for each method."""
+"""The results model: which trials count in a cell, and what is reported of the others."""
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
-from adiw.reports.results import by_method, load_result, load_results
-from tests.reports.folders import write_run
+from adiw.experiments.outcome import LAST
+from adiw.experiments.record import summarise
+from adiw.reports.results import Cell, MeanStd, Results, Trial
+from adiw.reports.times import seconds_alone
+from tests.reports.sweep_folder import recipe
 
 
-def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
-    result = load_result(write_run(tmp_path / "a", "adiw-kl", [50.0, 70.0], weights=[2.0, 0.25]))
-    assert (result.method, result.status, result.accuracy, result.seconds_per_epoch) == ("adiw-kl", "done", 60.0, 0.5)
-    assert [row["accuracy"] for row in result.metrics] == [50.0, 70.0]
-    assert result.weights().tolist() == [2.0, 0.25]
-    assert result.flipped().tolist() == [False, True]
+def trial(number: int, status: str, curve: list[float | None], **more: Any) -> Trial:
+    return Trial({"status": status, "curves": {"accuracy": curve}, "epochs": len(curve), **more}, number)
 
 
-def test_without_a_result_a_run_is_unfinished(tmp_path: Path) -> None:
-    result = load_result(write_run(tmp_path / "a", "diw", [50.0], status=None))
-    assert result.status == "unfinished"
-    assert math.isnan(result.accuracy)
-    assert len(result.metrics) == 1
+def results(cell: Cell, **more: Any) -> Results:
+    places = [("r", "b"), ("r", "c"), ("s", "b"), ("s", "c")]
+    cells = {place: Cell(*place) for place in places} | {(cell.row, cell.column): cell}
+    return Results(recipe(["r", "s"], ["b", "c"], **more), cells)
 
 
-def test_a_run_that_has_only_begun_can_be_read(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", "diw", [], status=None)
-    (folder / "metrics.jsonl").unlink()
-    assert load_result(folder).metrics == []
+def test_only_finished_trials_count_and_the_others_are_noted() -> None:
+    trials = (trial(0, "done", [60.0]), trial(1, "done", [70.0]), trial(2, "dead", [10.0]), trial(3, "failed", []))
+    cell = Cell("r", "c", trials, missing=(4, 5))
+    assert cell.figure("accuracy") == (65, statistics.pstdev([60, 70]))
+    assert cell.note == "1 dead, 1 failed, 2 missing"
+    assert [cell.count(status) for status in ("done", "dead", "failed", "unfinished", "missing")] == [2, 1, 1, 0, 2]
+    empty = Cell("s", "b", missing=(0,))
+    assert (empty.figure("accuracy"), empty.note) == (None, "1 missing")
+    assert Cell("s", "b").note == ""  # nothing was planned
 
 
-def test_a_line_cut_by_a_full_disk_is_left_out(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", "diw", [50.0, 60.0], status=None)
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write('{"epoch": 3, "accu')
-    assert [row["accuracy"] for row in load_result(folder).metrics] == [50.0, 60.0]
+def test_a_pooled_figure_is_over_the_last_ten_epochs_of_all_finished_trials() -> None:
+    first, second = [0.0] * 5 + list(map(float, range(10))), [float(v) for v in range(20, 32)]
+    cell = Cell("r", "c", (trial(0, "done", [*first]), trial(1, "done", [*second]), trial(2, "dead", [99.0])))
+    pooled = first[-10:] + second[-10:]
+    assert cell.figure("accuracy") == (statistics.fmean(pooled), statistics.pstdev(pooled))
+    assert cell.means("accuracy") == {0: 4.5, 1: 26.5}
+    assert cell.epochs == [12, 15]
+    assert cell.figure("top5") is None
 
 
-def test_all_runs_below_a_folder(tmp_path: Path) -> None:
-    for name in ("b/two", "a/one", "c"):
-        write_run(tmp_path / name, name, [1.0])
-    assert [result.method for result in load_results(tmp_path)] == ["a/one", "b/two", "c"]
-    for nothing in (tmp_path / "a" / "one" / "missing", tmp_path / "empty"):
-        with pytest.raises(FileNotFoundError, match="no runs found below"):
-            load_results(nothing)
+def test_a_figure_between_seeds_is_over_the_recorded_means() -> None:
+    means = [60.004, 70.0, 95.0]
+    trials = tuple(trial(k, "done", [round(mean, 1)] * 3, accuracy=mean) for k, mean in enumerate(means))
+    cell = Cell("r", "c", trials, pooled=False)
+    assert cell.figure("accuracy") == (statistics.fmean(means), statistics.stdev(means))
+    assert Cell("r", "c", trials[:1], pooled=False).figure("accuracy") == (60.004, None)
 
 
-def runs(tmp_path: Path) -> Callable[..., None]:
-    count = iter(range(100))
-
-    def write(method: str, accuracies: list[float], status: str | None = "done", seconds: float = 0.5) -> None:
-        write_run(tmp_path / f"{next(count):02}", method, accuracies, status, seconds)
-
-    return write
+def test_a_record_without_curves_has_its_mean_and_no_deviation() -> None:
+    one = Trial({"status": "done", "accuracy": 71.0, "curves": None})
+    assert one.last("accuracy") == [71.0]
+    assert Cell("r", "c", (one,)).figure("accuracy") == (71.0, None)
 
 
-def test_a_line_for_each_method(tmp_path: Path) -> None:
-    write = runs(tmp_path)
-    for accuracy, seconds in ((60.0, 1.0), (70.0, 2.0), (95.0, 6.0)):
-        write("adiw-kl", [accuracy], "done", seconds)
-    write("adiw-kl", [10.0], "dead")
-    write("adiw-kl", [90.0], None)
-    write("uniform", [40.0])
-    write("broken", [10.0], "dead")
-    write("another", [20.0], None)
-    rows = by_method(load_results(tmp_path), ["uniform", "absent", "adiw-kl"])
-    assert [row.method for row in rows] == ["uniform", "adiw-kl", "another", "broken"]
-    uniform, kl, another, broken = rows
-    assert kl.accuracies == [60.0, 70.0, 95.0]
-    assert kl.mean == 75.0
-    assert kl.std == pytest.approx(statistics.stdev([60, 70, 95]))
-    assert kl.seconds_per_epoch == 3.0
-    assert (kl.dead, kl.unfinished, kl.note) == (1, 1, "1 dead, 1 unfinished")
-    assert (uniform.mean, uniform.note) == (40.0, "")
-    assert math.isnan(uniform.std)
-    assert (broken.note, another.note) == ("1 dead", "1 unfinished")
-    assert all(math.isnan(value) for value in (broken.mean, broken.std, broken.seconds_per_epoch))
+def test_epochs_that_are_not_finite_do_not_count() -> None:
+    one = trial(0, "done", [50.0, None, float("nan"), 60.0])
+    assert one.last("accuracy") == [50.0, 60.0]
+    assert one.mean("accuracy") == 55.0
 
 
-def test_arrays_are_not_unpickled(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", "diw", [50.0])
-    np.save(folder / "weights.npy", np.array([{"code": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="allow_pickle"):
-        load_result(folder).weights()
+def test_a_run_and_its_report_take_the_mean_of_the_same_epochs() -> None:
+    curve = [float(k) for k in range(30)]
+    recorded = summarise([{"accuracy": value, "top5": 99.0} for value in curve], [])["accuracy"]
+    assert trial(0, "done", [*curve]).mean("accuracy") == recorded == statistics.fmean(curve[-LAST:])
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        ([None, [61.5, 0.5]], MeanStd(61.5, 0.5)),
+        ([None, 50], MeanStd(50, None)),
+        ([None, None], None),
+        ([None], None),
+    ],
+)
+def test_the_papers_figure_is_that_of_the_column(figures: list[Any], expected: MeanStd | None) -> None:
+    found = results(Cell("r", "c"), paper={"accuracy": {"r": figures}})
+    assert found.paper("accuracy", "r", "c") == expected
+    assert found.paper("accuracy", "s", "c") is found.paper("top5", "r", "c") is None
+
+
+def test_the_methods_of_the_rows() -> None:
+    found = results(Cell("r", "c"), common={"method": "diw", "epochs": 7})
+    assert [found.method(row) for row in found.rows] == ["r", "s"]
+    found.recipe["rows"][0]["settings"] = {}
+    assert (found.method("r"), found.epochs) == ("diw", 7)
+
+
+def test_seconds_are_those_of_runs_alone_on_the_device() -> None:
+    trials = (trial(0, "done", [1.0], seconds_per_epoch=0.5), trial(1, "done", [1.0], seconds_per_epoch=0.7))
+    trials += (trial(2, "dead", [1.0], seconds_per_epoch=9.0), trial(3, "done", [1.0], seconds_per_epoch=None))
+    found = results(Cell("r", "c", trials))
+    assert seconds_alone(found, "r", "c") == pytest.approx(0.6)
+    assert seconds_alone(found, "s", "c") is None
+    trials[0].record["side_by_side"] = 8
+    assert seconds_alone(found, "r", "c") is None  # the runs slowed each other down
+    timed = Results(found.recipe, found.cells, {("r", "c"): {"seconds_per_epoch": 0.25}})
+    assert seconds_alone(timed, "r", "c") == 0.25

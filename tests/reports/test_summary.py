@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from adiw.reports.records import load_page
+from adiw.reports.folders import read_results
 from adiw.reports.summary import sentences
 from tests.reports.folders import record, write_run, write_sweep
 
@@ -13,7 +13,7 @@ from tests.reports.folders import record, write_run, write_sweep
 def test_runs_that_all_finished(tmp_path: Path) -> None:
     write_run(tmp_path / "1", "uniform", [60.0])
     write_run(tmp_path / "2", "adiw-kl", [70.0])
-    assert sentences(load_page(tmp_path)) == [
+    assert sentences(read_results(tmp_path)) == [
         "2 runs of 2 methods, all finished.",
         "Highest mean accuracy 70.00% with adiw-kl.",
     ]
@@ -22,7 +22,7 @@ def test_runs_that_all_finished(tmp_path: Path) -> None:
 def test_runs_none_of_which_finished(tmp_path: Path) -> None:
     write_run(tmp_path / "1", "diw", [10.0], "dead")
     write_run(tmp_path / "2", "l2r", [20.0], None)
-    assert sentences(load_page(tmp_path)) == [
+    assert sentences(read_results(tmp_path)) == [
         "2 runs of 2 methods: none finished, 1 dead, 1 unfinished.",
         "diw, runs, dead: epoch 1: broken",
     ]
@@ -33,14 +33,14 @@ def test_a_single_run_says_how_its_weights_are(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     lines[-1] |= {"weight_intact": 1.5, "weight_mislabelled": 0.1}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    one, accuracy, weights = sentences(load_page(folder))
+    one, accuracy, weights = sentences(read_results(folder))
     assert one == "One run, finished."
     assert accuracy.endswith("%, mean of the last 10 of 15 epochs.")
     assert weights == (
-        "At the end the weights are worth 16 samples of 2 (effective sample size); "
-        "intact samples weigh 1.50 on average, mislabelled ones 0.10."
+        "Effective sample size at the end: 16 of 2 samples. "
+        "Mean weight of intact samples 1.50, of mislabelled samples 0.10."
     )
-    assert sentences(load_page(write_run(tmp_path / "b", "adiw-kl", [], None))) == ["One run, unfinished."]
+    assert sentences(read_results(write_run(tmp_path / "b", "adiw-kl", [], None))) == ["One run, unfinished."]
 
 
 def test_a_sweep_says_what_is_missing_and_how_it_compares(tmp_path: Path) -> None:
@@ -49,13 +49,13 @@ def test_a_sweep_says_what_is_missing_and_how_it_compares(tmp_path: Path) -> Non
     paper = {"accuracy": {"KL": [[62.5, 1.0], None], "WA": [[60.5, 1.0], None]}}
     changed = {"common": {"epochs": 60, "lr": 0.1}, "changes": {"epochs": 2, "lr": 0.1}}
     folder = write_sweep(tmp_path, records, ["KL", "WA"], ["a", "b"], paper=paper, trials=5, **changed)
-    assert sentences(load_page(folder)) == [
+    assert sentences(read_results(folder)) == [
         "20 runs of 2 methods in 2 settings: 2 finished, 5 dead, 13 missing.",
-        "a: highest mean accuracy 61.00% with WA (the paper's highest: 62.50% with KL).",
-        "1 of 2 figures are at or above the paper's (from -2.50 to +0.50).",
-        "Not as in the recipe: epochs = 2.",
+        "a: highest mean accuracy 61.00% with WA (in the paper: 62.50% with KL).",
+        "1 of 2 figures reach the paper's (differences from -2.50 to +0.50).",
+        "Changed from the recipe: epochs = 2.",
         "KL, b, dead: reason 0",
         "KL, b, dead: reason 1",
         "KL, b, dead: reason 2",
-        "2 more trials ended before their time.",
+        "2 more trials did not finish.",
     ]

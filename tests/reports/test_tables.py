@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from adiw.experiments.recipes import load
-from adiw.reports.grid import Grid, to_csv, to_text
-from adiw.reports.sweeps import Sweep, read_sweep
-from adiw.reports.tables import accuracy_table, brief_table, figures_table, time_table, write_tables
+from adiw.reports.folders import read_sweep
+from adiw.reports.grid import NONE, Grid, to_csv, to_text
+from adiw.reports.results import Results
+from adiw.reports.tables import accuracy_table, figures_table, time_table, write_tables
 from tests.reports.sweep_folder import PROVENANCE, realistic, recipe, result, write
 
 EPOCHS = 12
 
 
-def sweep_of(folder: Path, lines: list[dict[str, Any]], rows: list[str], timing: Any = (), **more: Any) -> Sweep:
+def sweep_of(folder: Path, lines: list[dict[str, Any]], rows: list[str], timing: Any = (), **more: Any) -> Results:
     plan = recipe(rows, ["x", "y"], **{"common": {"epochs": EPOCHS}, **more})
     return read_sweep(write(folder, plan, lines, timing))
 
@@ -43,26 +44,14 @@ def test_our_figure_the_papers_and_the_difference(tmp_path: Path) -> None:
         ("80.50 (0.25)", False),
         ("+0.50", False),
     ]
-    assert [box(grid, "KM", k)[0] for k in (1, 2, 3)] == ["60.50 (0.41)", "-", "-"]
-    assert [box(grid, "KL", k)[0] for k in (4, 5, 6)] == ["missing", "-", "-"]
-
-
-def test_the_brief_form_leaves_out_differences_and_further_notes(tmp_path: Path) -> None:
-    lines = three("KL", "x", 80, 81, 82) + three("KM", "x", 60, 60.5)
-    sweep = sweep_of(tmp_path, lines, ["KL", "KM"], paper={"accuracy": {"KL": [[80.5, 0.25], None]}})
-    brief, whole = brief_table(sweep), accuracy_table(sweep)
-    assert [head.full for head in brief.head] == ["", "x, ours", "x, paper", "y, ours", "y, paper"]
-    assert [b.text for b in brief.rows[0]] == ["KL", "81.00 (0.82)", "80.50 (0.25)", "missing", "-"]
-    assert brief.rows[1][1].text == "60.25 (0.25); 2 of 3 trials, 1 missing"
-    figures, bold = brief.notes
-    assert [f"{figures} Diff.: ours - paper.", bold] == whole.notes[:2]
-    assert len(whole.notes) > 2
+    assert [box(grid, "KM", k)[0] for k in (1, 2, 3)] == ["60.50 (0.41)", NONE, NONE]
+    assert [box(grid, "KL", k)[0] for k in (4, 5, 6)] == [NONE, NONE, NONE]
 
 
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        ([], "missing"),
+        ([], NONE),
         (three("KL", "x", 80, 80), "80.00 (0.00); 2 of 3 trials, 1 missing"),
         (
             three("KL", "x", 80, 80) + three("KL", "x", 1, 1, 1, status="dead")[2:],
@@ -77,6 +66,13 @@ def test_the_brief_form_leaves_out_differences_and_further_notes(tmp_path: Path)
 )
 def test_what_is_not_there_is_said_in_the_cell(tmp_path: Path, lines: list[dict[str, Any]], text: str) -> None:
     assert box(accuracy_table(sweep_of(tmp_path, lines, ["KL"])), "KL", 1)[0] == text
+
+
+def test_cells_without_a_trial_are_named_under_the_table(tmp_path: Path) -> None:
+    results = sweep_of(tmp_path, three("KL", "x", 80, 81, 82), ["KL", "KM", "DIW"])
+    note = f"Not run yet ({NONE}): x (KM, DIW); y (all rows)."
+    assert note in accuracy_table(results).notes
+    assert note in time_table(results).notes
 
 
 def test_with_one_trial_there_is_no_bold_and_the_table_says_why(tmp_path: Path) -> None:
@@ -107,9 +103,9 @@ def test_the_notes_say_what_made_the_figures(tmp_path: Path) -> None:
     deviation = {"setting": "lr", "rows": "all", "paper": 0.1, "ours": 0.05, "chosen": "selection split"}
     lines = [*three("KL", "x", 1, 1, status="dead", reason="accuracy at chance"), result("gone", "x", 0, [1.0])]
     notes = "\n".join(accuracy_table(sweep_of(tmp_path, lines, ["KL"], deviations=[deviation])).notes)
-    assert "3 trials of 12 epochs planned; judged on: test set" in notes
+    assert "3 trials of 12 epochs planned; evaluated on: test set" in notes
     assert "KL, x, trial 1: dead, accuracy at chance" in notes
-    assert "In no cell of this recipe: gone, x." in notes
+    assert "Records without a cell in this recipe: gone, x." in notes
     assert "Hardware: NVIDIA H200; PyTorch: 2.9.0; commit: 0123456789ab." in notes
     assert "Recipe made-up. Nothing here was run." in notes
     assert "Deviation: lr of all rows is 0.05 (paper: 0.1). Chosen: selection split." in notes
@@ -122,9 +118,9 @@ def test_times_measured_alone_win_over_those_of_shared_runs(tmp_path: Path) -> N
     paper = {"seconds": {"uniform": [8.0, 8.0], "KL": [16.0, None]}}
     grid = time_table(sweep_of(tmp_path, lines, ["uniform", "KL"], timing, paper=paper))
     assert [box(grid, "uniform", k)[0] for k in (1, 2, 3, 4)] == ["0.250", "8.00", "-7.75", "1.00 (1.00)"]
-    assert [box(grid, "KL", k)[0] for k in (1, 2, 3, 4)] == ["0.500; 8 side by side", "16.00", "-", "- (2.00)"]
+    assert [box(grid, "KL", k)[0] for k in (1, 2, 3, 4)] == ["0.500; 8 side by side", "16.00", NONE, f"{NONE} (2.00)"]
     assert [box(grid, "uniform", k)[0] for k in (5, 8)] == ["2.000", "1.00 (1.00)"]
-    assert [box(grid, "KL", k)[0] for k in (5, 6, 7, 8)] == ["missing", "-", "-", "-"]
+    assert [box(grid, "KL", k)[0] for k in (5, 6, 7, 8)] == [NONE] * 4
     assert "Measured alone on the device over 3 epochs" in grid.notes[0]
 
 
@@ -143,9 +139,9 @@ def test_times_of_other_hardware_or_engines_are_not_compared(tmp_path: Path) -> 
     shown = {row: (box(grid, row, 1)[0], box(grid, row, 4)[0]) for row in ("uniform", "KL", "KM", "DIW", "LS")}
     assert shown == {
         "uniform": ("0.100", "1.00"),
-        "KL": ("0.400", "-"),
+        "KL": ("0.400", NONE),
         "KM": ("0.120", "1.20"),
-        "DIW": ("31.000; x86, eager", "-"),
+        "DIW": ("31.000; x86, eager", NONE),
         "LS": ("0.200", "2.00"),
     }
     assert "Computed on: H200, compiled and captured; H200, eager; x86, eager." in grid.notes
@@ -156,9 +152,12 @@ def test_a_setting_that_was_timed_shows_the_seconds_beside_the_accuracy(tmp_path
     timing = [{"row": "KL", "column": "x", "epochs": 4, "seconds_per_epoch": 0.25, **PROVENANCE, "commit": "other"}]
     grid = accuracy_table(sweep_of(tmp_path, three("KL", "x", 80, 80, 80), ["KL", "KM"], timing))
     assert [head.full for head in grid.head][1:] == ["x", "x, s / epoch", "y"]
-    assert [box(grid, "KL", k)[0] for k in (1, 2, 3)] == ["80.00 (0.00)", "0.250", "missing"]
-    assert box(grid, "KM", 2)[0] == "-"
-    assert "Seconds of training per epoch: alone on the device over 4 epochs, the first left out." in grid.notes[0]
+    assert [box(grid, "KL", k)[0] for k in (1, 2, 3)] == ["80.00 (0.00)", "0.250", NONE]
+    assert box(grid, "KM", 2)[0] == NONE
+    assert (
+        "Seconds per epoch: training only, alone on the device over 4 epochs, without the first epoch."
+        in grid.notes[0]
+    )
     assert any(note.endswith("commit: 0123456789ab, other.") for note in grid.notes)
 
 
@@ -191,7 +190,7 @@ def test_a_sweep_of_the_papers_size_is_written_as_eight_files(tmp_path: Path) ->
     )
     text = (tmp_path / "tables" / "accuracy.txt").read_text()
     assert text == to_text(accuracy_table(sweep))
-    for word in ("MW-Net", "missing", "2 of 3 trials, 1 failed", "2 of 3 trials, 1 dead", "out of memory"):
+    for word in ("MW-Net", "Not run yet", "2 of 3 trials, 1 failed", "2 of 3 trials, 1 dead", "out of memory"):
         assert word in text
 
 
@@ -200,9 +199,9 @@ def test_a_recipe_of_which_nothing_was_run_is_a_table_of_the_papers_figures(tmp_
     plan = load(name).as_dict()
     sweep = read_sweep(write(tmp_path, plan, []))
     grid = accuracy_table(sweep)
-    assert {row[k].text for row in grid.rows for k in range(1, len(grid.head), 3)} == {"missing"}
+    assert {row[k].text for row in grid.rows for k in range(1, len(grid.head), 3)} == {NONE}
     figures = [figure for measure in sweep.measures for row in plan["paper"][measure].values() for figure in row]
     shown = sorted(row[k].text for row in grid.rows for k in range(2, len(grid.head), 3))
-    assert shown == sorted(f"{f[0]:.2f} ({f[1]:.2f})" if f else "-" for f in figures)
+    assert shown == sorted(f"{f[0]:.2f} ({f[1]:.2f})" if f else NONE for f in figures)
     assert grid.notes[1] == "No bold: no trial is finished."
     assert len(time_table(sweep).rows) == len(plan["rows"])

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from adiw.experiments import sealed
-from adiw.reports import readme
+from draw_tables import draw
 from torture import __main__ as all_checks
 from torture import commit as commits
 from torture import compare, covered, entries, flips, inputs, kills, verdict
@@ -39,7 +39,7 @@ def test_a_record_says_what_was_done_and_what_went_wrong(tmp_path: Path, capsys:
 
 def test_the_page_has_the_tables_of_the_records() -> None:
     page = ROOT / "docs" / "reliability.md"
-    assert readme.draw(page.read_text(), page.parent) == page.read_text()
+    assert draw(page.read_text(), page.parent) == page.read_text()
     for file in (ROOT / "results" / "torture").glob("*.json"):
         assert json.loads(file.read_text())["wrong"] == [], file.name
 

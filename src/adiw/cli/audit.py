@@ -1,4 +1,4 @@
-"""``adiw audit``: which labels to look at first."""
+"""``adiw audit``: the labels to check first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rich.table import Table
 from adiw.cli.console import one_line_errors
 from adiw.reports.audit import Audit, load_audit, write_csv
 from adiw.reports.audit_page import quality_line, render_audit
-from adiw.reports.run_folders import as_written
+from adiw.reports.folders import explain_bad_files
 
-ON_PAGE, IN_TERMINAL = 200, 10  # samples, unless --top says otherwise
+ON_PAGE, IN_TERMINAL = 200, 10  # samples, without --top
 
 
 def audit(
@@ -27,25 +27,25 @@ def audit(
         Path | None, typer.Option(metavar="FOLDER", help="Folder for audit.csv and audit.html [default: DIR].")
     ] = None,
 ) -> None:
-    """List the training samples that a run trusted least: likely wrong labels, as a CSV file and a page."""
+    """Rank the training samples by trust, least first, as a CSV file and a page: likely wrong labels come first."""
     with one_line_errors():
-        place = out or folder
-        with as_written(folder):
+        target = out or folder
+        with explain_bad_files(folder):
             found = load_audit(folder)
-            place.mkdir(parents=True, exist_ok=True)
-            with (place / "audit.csv").open("w", newline="", encoding="utf-8") as file:
+            target.mkdir(parents=True, exist_ok=True)
+            with (target / "audit.csv").open("w", newline="", encoding="utf-8") as file:
                 write_csv(found, file, top)
-            (place / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
+            (target / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
             Console().print(_table(found, min(top or IN_TERMINAL, IN_TERMINAL)))
             print(quality_line(found))
-    print(f"Written: {place / 'audit.csv'}, {place / 'audit.html'}")
+    print(f"Written: {target / 'audit.csv'}, {target / 'audit.html'}")
 
 
 def _table(found: Audit, rows: int) -> Table:
     """The first few samples."""
     table = Table(title=f"The least trusted of {len(found.order)} training samples")
     table.add_column("rank", justify="right")
-    table.add_column("index", justify="right")
+    table.add_column("sample", justify="right")
     table.add_column("label")
     table.add_column("predicted")
     for name in ("trust", "last weight", "mean weight"):

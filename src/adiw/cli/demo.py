@@ -18,9 +18,9 @@ from adiw.experiments.record import Folder, provenance
 from adiw.experiments.run import Engine
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.sweep import Sweep
-from adiw.reports.page import render
-from adiw.reports.results import METHOD_ORDER, Result, Row, by_method, load_result
-from adiw.reports.run_pages import run_page
+from adiw.reports.folders import from_runs, read_run
+from adiw.reports.page import render_report
+from adiw.reports.results import Cell, Trial
 
 # The slow ones first, so that the last to finish are short.
 ORDER = [
@@ -36,7 +36,6 @@ ORDER = [
     "oracle",
     "val-only",
 ]
-SHOWN = [method for method in METHOD_ORDER if method in ORDER]
 
 
 def demo(
@@ -60,12 +59,13 @@ def demo(
                 bar.update(task, advance=1, note=job.folder)
                 if record["status"] == "failed":
                     say(f"{job.folder}: {record['reason']}")
-        results = [_load(job, out / job.folder) for job in jobs]
-        rows = by_method(results, SHOWN)
-        Console().print(_table(rows, seeds))
-        Folder(out).write_json("summary.json", _summary(rows, epochs, seeds))
+        runs = [_load(job, out / job.folder, number) for number, job in enumerate(jobs)]
+        results = from_runs(runs, "Digits with 40% wrong labels")
+        cells = list(results.cells.values())
+        Console().print(_table(cells, seeds))
+        Folder(out).write_json("summary.json", _summary(cells, epochs, seeds))
         page = out / "index.html"
-        page.write_text(render(run_page(results, "Digits with 40% wrong labels")), encoding="utf-8")
+        page.write_text(render_report(results), encoding="utf-8")
     print("Accuracy on the 500 test digits, mean of the last ten epochs. 'oracle' trains with the true weights.")
     print(f"The page with curves and weights: {page}")
 
@@ -82,39 +82,34 @@ def _clear(folder: Path) -> None:
             old.unlink()
 
 
-def _load(job: Planned, folder: Path) -> Result:
+def _load(job: Planned, folder: Path, number: int) -> Trial:
     """The run in this folder; one that is missing counts as unfinished."""
     if (folder / "config.json").exists():
-        return load_result(folder)
-    return Result(folder, job.settings.as_dict(), "unfinished", None, float("nan"), float("nan"), [])
+        return read_run(folder, number)
+    return Trial({"status": "unfinished", "settings": job.settings.as_dict()}, number)
 
 
-def _summary(rows: list[Row], epochs: int, seeds: int) -> dict[str, Any]:
+def _summary(cells: list[Cell], epochs: int, seeds: int) -> dict[str, Any]:
     """The table as a record: figures of every seed, settings, versions, hardware."""
     settings = resolve({"dataset": "digits", "epochs": epochs}).as_dict()
     shared = {key: value for key, value in settings.items() if key not in ("method", "seed")}
-    entries = [
-        {
-            "method": row.method,
-            "mean": row.mean if row.accuracies else None,
-            "std": row.std if len(row.accuracies) > 1 else None,
-            "seconds_per_epoch": row.seconds_per_epoch if row.accuracies else None,
-            "accuracies": row.accuracies,
-            "note": row.note,
-        }
-        for row in rows
-    ]
+    entries = []
+    for cell in cells:
+        mean, std = cell.figure("accuracy") or (None, None)
+        accuracies = list(cell.means("accuracy").values())
+        figures = {"mean": mean, "std": std, "seconds_per_epoch": cell.seconds, "accuracies": accuracies}
+        entries.append({"method": cell.row, **figures, "note": cell.note})
     return {"rows": entries, "seeds": list(range(seeds)), "settings": shared, **provenance(torch.device("cpu"))}
 
 
-def _table(rows: list[Row], seeds: int) -> Table:
+def _table(cells: list[Cell], seeds: int) -> Table:
     count = "1 seed" if seeds == 1 else f"{seeds} seeds"
     table = Table(title=f"Digits, 40% wrong labels, 100 trusted samples, {count}")
     for column, side in (("method", "left"), ("accuracy %", "right"), ("std", "right"), ("s / epoch", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
     table.add_column("")
-    for row in rows:
-        std = f"{row.std:.2f}" if len(row.accuracies) > 1 else ""
-        mean, seconds = (f"{row.mean:.2f}", f"{row.seconds_per_epoch:.3f}") if row.accuracies else ("-", "-")
-        table.add_row(row.method, mean, std, seconds, row.note)
+    for cell in cells:
+        mean, std = cell.figure("accuracy") or (None, None)
+        figures = ["-" if mean is None else f"{mean:.2f}", "" if std is None else f"{std:.2f}"]
+        table.add_row(cell.row, *figures, "-" if cell.seconds is None else f"{cell.seconds:.3f}", cell.note)
     return table

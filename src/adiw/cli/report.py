@@ -8,26 +8,25 @@ from typing import Annotated
 import typer
 
 from adiw.cli.console import one_line_errors
-from adiw.reports.page import render
-from adiw.reports.records import load_page
-from adiw.reports.run_folders import as_written
+from adiw.reports.folders import explain_bad_files, read_results
+from adiw.reports.page import render_report
 
 
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="A run's folder, one that holds runs, or a sweep's.", show_default=False),
+        typer.Argument(metavar="DIR", help="Folder of a run, of several runs, or of a sweep.", show_default=False),
     ],
     out: Annotated[Path | None, typer.Option(help="File to write [default: DIR/index.html].")] = None,
 ) -> None:
-    """Write a self-contained HTML page: summary, tables, curves, weights, and pictures where there are some."""
+    """Write a self-contained HTML page with a summary, tables, curves, weights and, for images, pictures."""
     with one_line_errors():
         if not folder.is_dir():
             raise FileNotFoundError(
                 f"{folder} is not a folder: name the folder of a run, of several runs or of a sweep"
             )
-        with as_written(folder):
-            text = render(load_page(folder))
+        with explain_bad_files(folder):
+            text = render_report(read_results(folder))
         file = out or folder / "index.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

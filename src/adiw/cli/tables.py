@@ -1,22 +1,23 @@
-"""The tables and figures of a sweep's folder: one printed, all of them written."""
+"""The tables and figures of a sweep: one table is printed, all are written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from adiw.cli.console import say
+from adiw.reports.folders import read_sweep
 from adiw.reports.grid import to_text, write_grid
+from adiw.reports.results import Results
 from adiw.reports.stage_table import recorded_stages
-from adiw.reports.sweeps import Sweep, read_sweep
 from adiw.reports.tables import accuracy_table, time_table, write_tables
 
 
 def show_tables(folder: Path, time: bool) -> None:
     """Print the accuracy table (or the time table), and write both and the figures beside the records."""
-    sweep = read_sweep(folder)
-    print(to_text(time_table(sweep) if time else accuracy_table(sweep)))
-    write_tables(sweep, folder / "tables")
-    _draw(sweep, folder / "figures")
+    results = read_sweep(folder)
+    print(to_text(time_table(results) if time else accuracy_table(results)))
+    write_tables(results, folder / "tables")
+    _draw(results, folder / "figures")
     print(f"files are in {folder}")
 
 
@@ -29,12 +30,12 @@ def show_stages(folder: Path) -> None:
     print(f"files are in {folder}")
 
 
-def _draw(sweep: Sweep, folder: Path) -> None:
-    """The figures. The records are safe, so that a figure that cannot be drawn is only worth a remark."""
+def _draw(results: Results, folder: Path) -> None:
+    """Write the figures; an error is only reported, since the records and tables are already written."""
     try:
         from adiw.reports.figures import write_figures
 
-        write_figures(sweep, folder)
+        write_figures(results, folder)
     except ImportError:
         say('figures need matplotlib: pip install "adiw[cli]"')
     except Exception as error:

@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from adiw.experiments.sealed import read_array, read_json, read_lines
 
+LAST = 10  # epochs that a reported figure is the mean of, as in the paper
 BINS = 50
 CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mislabelled")
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """The result of the run in this folder, with its curves and the distribution of its weights."""
-    result: dict[str, Any] = read_json(folder / "result.json")
+    """The result of the run in this folder, with its curves and the distribution of its weights.
+
+    A run without a result.json has the status "unfinished".
+    """
+    file = folder / "result.json"
+    result: dict[str, Any] = read_json(file) if file.exists() else {"status": "unfinished"}
     rows = read_lines(folder / "metrics.jsonl")
     result["curves"] = {
         key: [_short(row.get(key)) for row in rows] for key in CURVES if any(key in row for row in rows)

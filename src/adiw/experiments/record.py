@@ -17,11 +17,10 @@ import torch
 
 import adiw
 from adiw.engine.checkpoint import write_atomically
+from adiw.experiments.outcome import LAST
 from adiw.experiments.sealed import Row, line, read_json
 from adiw.experiments.sums import NAME as SUMS
 from adiw.experiments.sums import sums_of
-
-LAST = 10  # epochs that the reported accuracy is the mean of
 
 
 class Folder:

@@ -1,4 +1,4 @@
-"""A label audit: the training samples of a finished run by how little it trusted them."""
+"""A label audit: the training samples of a finished run, least trusted first."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adiw.experiments.sealed import read_array, read_json
 from adiw.experiments.trust import WARM_UP, least_trusted_first, trust
-from adiw.reports.gallery import class_names, name_of
+from adiw.reports.folders import is_sweep, read_run, read_sweep
 from adiw.reports.grid import no_formula
-from adiw.reports.results import Result, load_result
-from adiw.reports.run_folders import one_run
+from adiw.reports.pictures import class_names, name_of
+from adiw.reports.ranking_quality import Array, auroc, precision, tied_levels
+from adiw.reports.results import Trial
 
-Array = NDArray[Any]
+NAMED = 5  # folders in an error message; further ones are counted
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A run's samples and what it made of them. Arrays are (n,) in the order of the run, ``order`` ranks them."""
+    """The samples of a run. Arrays are (n,) in the order of the run; ``order`` ranks them."""
 
-    run: Result
+    run: Trial
+    folder: Path
     names: list[str]  # of the labels; empty where they are not known
     order: Array  # least trusted first
     scores: Array
@@ -33,38 +34,39 @@ class Audit:
     mean_weights: Array  # over the history after the warm-up
     history: Array  # (e, n)
     epochs: list[int]
-    original: Array  # position in the training set that the shift was applied to
+    original: Array  # 0-based position in the training set before the shift
     given: Array
-    true: Array | None  # None where nobody knows
+    true: Array | None  # None where they are not known
     predicted: Array
 
     def name(self, label: int) -> str:
         return name_of(int(label), self.names)
 
     def quality(self) -> tuple[float, float] | None:
-        """(AUROC, precision at the true number of flips) of calling little trusted samples mislabelled."""
+        """(AUROC, precision at the number of wrong labels) of the ranking; None where true labels are not known."""
         if self.true is None:
             return None
-        levels, flipped = _levels(self.scores, self.weights), self.given != self.true
+        levels, flipped = tied_levels(self.scores, self.weights), self.given != self.true
         return auroc(levels, flipped), precision(levels, flipped)
 
 
 def load_audit(folder: Path) -> Audit:
-    """The audit of the run in this folder; an error in words where there is nothing to rank."""
-    run = load_result(one_run(folder))
-    weights = _ranking_weights(run)
-    history = read_array(run.folder / "weight_history.npy").astype(np.float64)
-    epochs = read_json(run.folder / "weight_history.json")["epochs"]
-    original, given, true, predicted = read_array(run.folder / "labels.npy")
+    """The audit of the run in this folder; an error where its weights rank nothing."""
+    run = read_run(one_run(folder))
+    weights = _ranking_weights(run, folder)
+    history = read_array(folder / "weight_history.npy").astype(np.float64)
+    epochs = read_json(folder / "weight_history.json")["epochs"]
+    original, given, true, predicted = read_array(folder / "labels.npy")
     if not len(epochs):
         history = np.zeros((0, len(weights)))
     if history.shape != (len(epochs), len(weights)) or len(given) != len(weights):
-        raise ValueError(f"{folder}: its weights, their history and its labels are not of one length; run it again")
+        raise ValueError(f"{folder}: its weights, weight history and labels differ in length; run it again")
     scores = trust(history, epochs, weights)
     after = history[np.array(epochs, int) > WARM_UP]
     return Audit(
         run=run,
-        names=class_names(run.folder),
+        folder=folder,
+        names=class_names(folder),
         order=least_trusted_first(scores, weights),
         scores=scores,
         weights=weights,
@@ -78,58 +80,50 @@ def load_audit(folder: Path) -> Audit:
     )
 
 
-def _ranking_weights(run: Result) -> Array:
-    """The run's last weights, where they rank anything."""
+def one_run(folder: Path) -> Path:
+    """The folder itself, if it is a run's; otherwise an error that names the runs it holds."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: name the folder of a finished run")
+    if is_sweep(folder):
+        trials = [(cell, trial) for cell in read_sweep(folder).cells.values() for trial in cell.trials]
+        names = [f"{trial.folder} ({c.row}, {c.column}, trial {trial.number})" for c, trial in trials if trial.folder]
+        raise ValueError(f"{folder} is a sweep: {_choose(names)}")
+    if not (folder / "config.json").exists():
+        names = [str(file.parent) for file in sorted(folder.rglob("config.json"))]
+        what = "holds several runs" if names else "is not a run's folder (it has no config.json)"
+        raise ValueError(f"{folder} {what}: {_choose(names)}")
+    return folder
+
+
+def _choose(names: list[str]) -> str:
+    """
+    >>> _choose(["a", "b"])
+    'audit one of its runs: a, b'
+    """
+    if not names:
+        return "no run's folder is below it; name the folder of a finished run"
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"audit one of its runs: {', '.join(names[:NAMED])}{rest}"
+
+
+def _ranking_weights(run: Trial, folder: Path) -> Array:
+    """(n,) the run's last weights; an error where they rank nothing."""
     if run.status == "unfinished":
-        raise ValueError(f"the run in {run.folder} has not finished: go on with adiw run --resume")
+        raise ValueError(f"the run in {folder} has not finished: continue it with adiw run --resume")
     if run.status == "dead":
-        raise ValueError(f"the run in {run.folder} is dead ({run.reason}): its weights say nothing about the labels")
+        raise ValueError(f"the run in {folder} is dead ({run.reason}): its weights say nothing about the labels")
     if run.method == "val-only":
-        raise ValueError(
-            "val-only trains on the trusted samples alone and weighs no others: there is nothing to rank"
-        )
-    weights = run.weights().astype(np.float64)
+        raise ValueError("val-only trains on the trusted samples alone and weights no others: nothing to rank")
+    weights = read_array(folder / "weights.npy").astype(np.float64)
     if len(weights) == 0 or (weights == weights[0]).all():
-        raise ValueError(f"{run.method}: all weights are equal: there is nothing to rank")
+        raise ValueError(f"{run.method}: all weights are equal: nothing to rank")
     return weights
 
 
-def auroc(levels: Array, flipped: Array) -> float:
-    """The chance that a mislabelled sample ranks before an intact one, where equal levels count half.
-
-    >>> auroc(np.array([0, 0, 1, 2]), np.array([True, False, True, False]))
-    0.625
-    """
-    _, place, counts = np.unique(levels, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    wrong = int(flipped.sum())
-    above = ranks[flipped].sum() - wrong * (wrong + 1) / 2
-    return float(1 - above / (wrong * (len(levels) - wrong)))
-
-
-def precision(levels: Array, flipped: Array) -> float:
-    """The share of mislabelled among as many lowest ranked as there are; ties at the edge count by their share.
-
-    >>> precision(np.array([0, 1, 1, 2]), np.array([True, True, False, False]))
-    0.75
-    """
-    wanted, found = int(flipped.sum()), 0.0
-    edge = np.sort(levels)[wanted - 1]
-    before, tied = levels < edge, levels == edge
-    found = flipped[before].sum() + (wanted - before.sum()) * flipped[tied].mean()
-    return float(found / wanted)
-
-
-def _levels(scores: Array, weights: Array) -> Array:
-    """(n,) ranks in which only samples of equal score and equal last weight are tied."""
-    pairs = np.stack([scores, weights], axis=1)
-    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
-
-
 def write_csv(audit: Audit, file: TextIO, top: int | None = None) -> None:
-    """A line for each sample, least trusted first; all of them, or the first ``top``.
+    """A line for each sample, least trusted first; all samples, or the first ``top``.
 
-    Names come from folders and tables of others, and such files are opened in spreadsheets: none begins as a formula.
+    Class names come from users' files, and the CSV file is opened in spreadsheets: no name is written as a formula.
     """
     truth = ["true", "true_name"] if audit.true is not None else []
     labels = ["given", "given_name", "predicted", "predicted_name", *truth]

@@ -1,44 +1,44 @@
-"""The data of a page's charts: curves and histograms, one entry for each row and column."""
+"""The data of a page's charts: curves and histograms of each cell."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from adiw.reports.markup import rounded
-from adiw.reports.page_model import Curve, Page, Trial
+from adiw.reports.results import Cell, Curve, Results
 
 
-def chart_data(page: Page) -> dict[str, Any]:
-    """What the page's script draws."""
+def chart_data(results: Results) -> dict[str, Any]:
+    """What the page's script draws; rows and columns of cells are numbers."""
     return {
-        "rows": list(page.rows),
-        "columns": list(page.columns),
+        "rows": results.rows,
+        "columns": results.columns,
         "cells": [
             entry
-            for c, column in enumerate(page.columns)
-            for r, row in enumerate(page.rows)
-            if (entry := _cell(page.of(row, column), r, c))
+            for c, column in enumerate(results.columns)
+            for r, row in enumerate(results.rows)
+            if (entry := _cell(results.cells[row, column], r, c))
         ],
     }
 
 
-def _cell(trials: Sequence[Trial], row: int, column: int) -> dict[str, Any] | None:
+def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:
     """Curves and weights of a cell; None where it has neither."""
-    done = [trial for trial in trials if trial.status == "done"]
-    names = dict.fromkeys(name for trial in trials for name in trial.curves)
-    curves = {name: _curve(trials, done, name) for name in names}
-    weights = next((trial.weights for trial in done if trial.weights and _vary(trial.weights)), None)
+    drawn = {name for trial in cell.trials for name, curve in trial.curves.items() if set(curve) != {None}}
+    names = dict.fromkeys(name for trial in cell.trials for name in trial.curves if name in drawn)
+    curves = {name: _curve(cell, name) for name in names}
+    weights = next((trial.weights for trial in cell.done if trial.weights and _vary(trial.weights)), None)
     if not curves and weights is None:
         return None
     return {"row": row, "column": column, "curves": curves, "weights": weights and _shares(weights)}
 
 
-def _curve(trials: Sequence[Trial], done: Sequence[Trial], name: str) -> dict[str, Any]:
-    """The mean of the finished trials with its range, and each of the others by itself."""
-    finished = [trial.curves[name] for trial in done if name in trial.curves]
-    others = [(t.status, t.curves[name]) for t in trials if t.status != "done" and name in t.curves]
+def _curve(cell: Cell, name: str) -> dict[str, Any]:
+    """The mean of the finished trials with its range, and each other trial by itself."""
+    finished = [trial.curves[name] for trial in cell.done if name in trial.curves]
+    others = [(t.status, t.curves[name]) for t in cell.trials if t.status != "done" and name in t.curves]
     found: dict[str, Any] = {"mean": mean_curve(finished)}
     if len(finished) > 1:
         found["low"], found["high"] = _bound(finished, min), _bound(finished, max)
@@ -48,7 +48,7 @@ def _curve(trials: Sequence[Trial], done: Sequence[Trial], name: str) -> dict[st
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:
-    """The mean after each epoch over the curves that got that far.
+    """The mean after each epoch over the curves that have it.
 
     >>> mean_curve([[1.0, 2.0], [3.0, None, 5.0]])
     [2.0, 2.0, 5.0]
@@ -56,14 +56,14 @@ def mean_curve(curves: Sequence[Curve]) -> Curve:
     return _bound(curves, statistics.fmean)
 
 
-def _bound(curves: Sequence[Curve], of: Any) -> Curve:
+def _bound(curves: Sequence[Curve], of: Callable[[list[float]], float]) -> Curve:
     longest = max((len(curve) for curve in curves), default=0)
     epochs = [[v for curve in curves if len(curve) > k and (v := curve[k]) is not None] for k in range(longest)]
     return [rounded(of(values)) if values else None for values in epochs]
 
 
 def _vary(weights: dict[str, Any]) -> bool:
-    """Whether the weights fall into more than one bin: those of a method without weights do not."""
+    """Whether the weights fall into more than one bin; equal weights do not."""
     used = {k for g in weights["groups"].values() for k, count in enumerate(g["histogram"]) if count}
     return len(used) > 1
 
@@ -79,3 +79,10 @@ def _shares(weights: dict[str, Any]) -> dict[str, Any]:
         for name, group in weights["groups"].items()
     }
     return {"edges": weights["edges"], "groups": groups}
+
+
+def rounded(value: float | None, digits: int = 5) -> float | None:
+    """A number with as many digits as a chart needs; None for one that is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}")

@@ -1,4 +1,4 @@
-"""Which rows of a column are best: the highest mean, and those that a paired t-test cannot tell from it."""
+"""The best rows of a column: the highest mean, and those that a paired t-test does not tell from it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Means = Mapping[int, float]  # trial number -> mean
 
 @dataclass(frozen=True)
 class Best:
-    """The rows to set in bold, and why there is none or why a row was not compared."""
+    """The best rows, and the reason why there is none or why a row was not compared."""
 
     rows: frozenset[str]
     why: str | None = None
 
 
 def best_rows(column: Mapping[str, Means]) -> Best:
-    """The best rows of a column of trial means, at the 1% level; none where the highest has a single trial.
+    """The best rows of a column of trial means at the 1% level; none where the highest mean is of a single trial.
 
     >>> column = {"a": {0: 88.0, 1: 88.2, 2: 88.1}, "b": {0: 88.1, 1: 87.9, 2: 88.2}, "c": {0: 60, 1: 61, 2: 60.5}}
     >>> sorted(best_rows(column).rows)
@@ -40,9 +40,9 @@ def best_rows(column: Mapping[str, Means]) -> Best:
 
 
 def comparable(first: Means, second: Means) -> bool:
-    """Whether a paired t-test over their common trials finds no difference at the 1% level.
+    """Whether a paired t-test over the common trials finds no difference at the 1% level.
 
-    Differences that are all the same have no variance to test with: then equal is comparable and unequal is not.
+    Without variance between the differences there is no test: then equal means are comparable and others are not.
 
     >>> comparable({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}), comparable({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
     (True, False)

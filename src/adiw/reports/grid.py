@@ -1,4 +1,4 @@
-"""A small table, and how it is written: as text, Markdown, LaTeX (booktabs) and CSV."""
+"""A table of texts, and its formats: plain text, Markdown, LaTeX (booktabs) and CSV."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+NONE = "\N{EN DASH}"  # the text of a box without a figure
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -22,7 +23,7 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Box:
-    """One cell: its text, and whether it stands out."""
+    """One cell: its text, and whether it is set in bold."""
 
     text: str
     bold: bool = False
@@ -30,7 +31,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a column; neighbours of one group share a head above theirs."""
+    """The head of a column; adjacent columns of one group share a second head above."""
 
     name: str
     group: str = ""
@@ -64,15 +65,15 @@ class Grid:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.head):
-                raise ValueError(f"{self.title}: expected rows of {len(self.head)} boxes, came one of {len(row)}")
+                raise ValueError(f"{self.title}: expected rows of {len(self.head)} boxes, got one of {len(row)}")
 
 
 def to_text(grid: Grid) -> str:
-    """For a terminal: columns aligned, a star behind what is bold."""
+    """For a terminal: columns aligned, a star after bold text."""
     body = [[box.text + ("*" if box.bold else "") for box in row] for row in grid.rows]
     widths = [max(map(len, column)) for column in zip([head.name for head in grid.head], *body, strict=True)]
     spans = _spans(grid)
-    for group, start, count in spans:  # a group's head may be wider than its columns: the last one grows
+    for group, start, count in spans:  # a group's head may be wider than its columns: widen the last one
         widths[start + count - 1] += max(0, len(group) - (sum(widths[start : start + count]) + 2 * (count - 1)))
     lines = ["  ".join(group.ljust(sum(widths[at : at + n]) + 2 * (n - 1)) for group, at, n in spans).rstrip()]
     lines = lines if any(head.group for head in grid.head) else []
@@ -84,7 +85,7 @@ def to_text(grid: Grid) -> str:
 
 
 def to_markdown(grid: Grid) -> str:
-    """For GitHub: heads of one line, two stars around what is bold.
+    """For GitHub: one line of heads, bold between two stars.
 
     >>> print(to_markdown(Grid("T", [Head("a"), Head("b", "G")], [[Box("x_1"), Box("2|3", bold=True)]])))
     ### T
@@ -102,7 +103,7 @@ def to_markdown(grid: Grid) -> str:
 
 
 def to_latex(grid: Grid) -> str:
-    """For a paper: needs the package booktabs."""
+    """For a paper; needs the LaTeX package booktabs."""
     spans = _spans(grid)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(grid.title)}}}"]
     lines += [rf"\begin{{tabular}}{{l{'r' * (len(grid.head) - 1)}}}", r"\toprule"]
@@ -127,7 +128,7 @@ def to_csv(grid: Grid) -> str:
 
 
 def no_formula(text: str) -> str:
-    """A text that a spreadsheet will not run: what begins as a formula does gets a quote before it, numbers do not.
+    """A text that a spreadsheet does not evaluate: a quote is put before a formula, but not before a number.
 
     >>> no_formula("=1+1"), no_formula("-1"), no_formula("-"), no_formula("cat")
     ("'=1+1", '-1', '-', 'cat')
@@ -142,7 +143,7 @@ def no_formula(text: str) -> str:
 
 
 def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None) -> list[Path]:
-    """The table as .txt, .md, .tex and .csv (of ``figures``, where they are another table); returns the files."""
+    """Write the table as .txt, .md, .tex and .csv (of ``figures`` where given); returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"txt": to_text(grid), "md": to_markdown(grid), "tex": to_latex(grid), "csv": to_csv(figures or grid)}
     files = {folder / f"{name}.{ending}": text for ending, text in texts.items()}
@@ -152,7 +153,7 @@ def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None)
 
 
 def _spans(grid: Grid) -> list[tuple[str, int, int]]:
-    """(group, first column, number of columns) of neighbours with one group; each without a group for itself."""
+    """(group, first column, number of columns) of adjacent columns with one group; without a group, each alone."""
     keys = [(head.group, -1 if head.group else at) for at, head in enumerate(grid.head)]
     found, start = [], 0
     for (group, _), members in groupby(keys):
@@ -163,7 +164,7 @@ def _spans(grid: Grid) -> list[tuple[str, int, int]]:
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
-    """The first to the left, figures to the right."""
+    """The first column to the left, the others to the right."""
     first, *rest = (
         text.rjust(width) if at else text.ljust(width)
         for at, (text, width) in enumerate(zip(texts, widths, strict=True))

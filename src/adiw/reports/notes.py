@@ -1,113 +1,159 @@
-"""What stands under a sweep's tables: what the figures are, how they were made, and what is not in them."""
+"""The notes under the tables of a sweep: what the figures are, how they were made, and what is not in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from adiw.experiments.outcome import LAST
 from adiw.reports.comparison import Best
-from adiw.reports.records import changes
-from adiw.reports.sweeps import LAST, Line, Sweep
-from adiw.reports.times import sources, way
+from adiw.reports.grid import NONE
+from adiw.reports.results import Record, Results
+from adiw.reports.times import engine, sources
+
+DIFFERENCE = "Diff.: ours - paper."
+NOT_RUN = f"Not run yet ({NONE}): "
 
 
-def of_accuracy(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> list[str]:
+def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[str]:
     """The notes of the accuracy table."""
-    judged = _names(trial.record.get("judged_on") for trial in sweep.trials()) or "nothing yet"
-    seconds = f" Seconds of training per epoch: {_alone(sweep)}, the first left out." if sweep.timing else ""
-    plan = f"{_count(sweep.recipe['trials'], 'trial')} of {sweep.epochs} epochs planned"
+    judged = _names(trial.record.get("judged_on") for trial in results.trials) or "nothing yet"
+    plan = f"{counted(results.planned or 0, 'trial')} of {results.epochs} epochs planned"
+    timed = (
+        f" Seconds per epoch: training only, {_alone(results)}, without the first epoch." if results.timing else ""
+    )
     return [
         f"Ours: mean (standard deviation) over the last {LAST} epochs of all finished trials, {plan}; "
-        f"judged on: {judged}.{seconds} Diff.: ours - paper.",
-        _about_bold(sweep, best),
-        *_ended_badly(sweep),
-        *_made_by([*(trial.record for trial in sweep.trials()), *sweep.timing.values()]),
-        *_about_recipe(sweep),
+        f"evaluated on: {judged}.{timed} {DIFFERENCE}",
+        _about_bold(results, best),
+        *_not_run(results),
+        *_not_in_means(results),
+        *_made_with([*(trial.record for trial in results.trials), *results.timing.values()]),
+        *_about_recipe(results),
     ]
 
 
-def of_time(sweep: Sweep) -> list[str]:
+def of_time(results: Results) -> list[str]:
     """The notes of the time table."""
-    lines = [line for cell in sweep.cells for line in sources(sweep, *cell)]
-    text = "Seconds of training per epoch, the first epoch left out."
-    if sweep.timing:
-        text += f" Measured {_alone(sweep)}; times that are not comparable with these say why."
+    records = [record for place in results.cells for record in sources(results, *place)]
+    text = "Seconds of training per epoch, without the first epoch."
+    if results.timing:
+        text += f" Measured {_alone(results)}; a time that cannot be compared with these has its reason beside it."
     return [
-        text + " The paper's hardware was another: ratios compare better than seconds. Diff.: ours - paper.",
-        f"Computed on: {'; '.join(dict.fromkeys(way(line) for line in lines)) or 'nothing yet'}.",
-        *_made_by(lines),
-        *_about_recipe(sweep),
+        f"{text} The paper used other hardware: compare ratios rather than seconds. {DIFFERENCE}",
+        f"Computed on: {'; '.join(dict.fromkeys(engine(record) for record in records)) or 'nothing yet'}.",
+        *_not_run(results),
+        *_made_with(records),
+        *_about_recipe(results),
     ]
 
 
-def _alone(sweep: Sweep) -> str:
-    return "alone on the device over " + _names(_count(line["epochs"], "epoch") for line in sweep.timing.values())
+def changes(recipe: Mapping[str, Any]) -> str:
+    """The settings given on the command line that differ from the recipe's; empty where there are none.
+
+    >>> rows = [{"label": "L2R", "settings": {"epochs": 4}}]
+    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": [], "columns": []})
+    ''
+    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": rows, "columns": []})
+    'Changed from the recipe: epochs = 60.'
+    """
+    entries = (*recipe["rows"], *recipe["columns"])
+    changed = [
+        f"{key} = {value}"
+        for key, value in recipe.get("changes", {}).items()
+        if recipe["common"].get(key) != value or any(entry["settings"].get(key, value) != value for entry in entries)
+    ]
+    return f"Changed from the recipe: {', '.join(changed)}." if changed else ""
 
 
-def _about_bold(sweep: Sweep, best: Mapping[tuple[str, str], Best]) -> str:
-    """What bold means, and for each column where it is missing or incomplete: why."""
-    many = len(sweep.measures) > 1
-    whys = [
-        f"{column}{f' ({measure})' if many else ''}: {found.why}"
+def deviation(entry: Mapping[str, Any]) -> str:
+    """A setting that differs from the paper's.
+
+    >>> deviation({"setting": "lr", "rows": ["DIW"], "paper": 0.1, "ours": 0.05, "chosen": "on the selection split"})
+    'lr of DIW is 0.05 (paper: 0.1). Chosen: on the selection split.'
+    """
+    rows = "all rows" if entry["rows"] == "all" else ", ".join(entry["rows"])
+    chosen = entry["chosen"].rstrip(".")
+    return f"{entry['setting']} of {rows} is {entry['ours']} (paper: {entry['paper']}). Chosen: {chosen}."
+
+
+def _alone(results: Results) -> str:
+    epochs = _names(counted(record["epochs"], "epoch") for record in results.timing.values())
+    return f"alone on the device over {epochs}"
+
+
+def _about_bold(results: Results, best: Mapping[tuple[str, str], Best]) -> str:
+    """What bold means, and for each column without it, or with rows that were not compared, the reason."""
+    several = len(results.measures) > 1
+    reasons = [
+        f"{column}{f' ({measure})' if several else ''}: {found.why}"
         for (column, measure), found in best.items()
         if found.why
     ]
     if not any(found.rows for found in best.values()):
-        reasons = {found.why for found in best.values()}
-        return f"No bold: {reasons.pop() if len(reasons) == 1 else '; '.join(whys)}."
-    text = "Bold (in text *): the best, and those not different by a paired t-test over trial means at the 1% level, "
-    text += "which few trials seldom reach."
-    oracles = [row for row in sweep.rows if sweep.method(row) == "oracle"]
+        different = {found.why for found in best.values()}
+        return f"No bold: {different.pop() if len(different) == 1 else '; '.join(reasons)}."
+    text = (
+        "Bold (* in text): the best row, and rows that a paired t-test over trial means does not tell from it at the "
+        "1% level. With few trials the test seldom finds a difference."
+    )
+    oracles = [row for row in results.rows if results.method(row) == "oracle"]
     text += f" {oracles[0]} has the true weights and is not compared." if oracles else ""
-    return text + (f" Not compared: {'; '.join(whys)}." if whys else "")
+    return text + (f" Not compared: {'; '.join(reasons)}." if reasons else "")
 
 
-def _ended_badly(sweep: Sweep) -> list[str]:
-    """The reasons of dead and failed trials, and results that stand in no cell."""
-    lines = [
-        f"{cell.row}, {cell.column}, trial {trial.number}: {trial.status}, {trial.reason or 'no reason kept'}"
-        for cell in sweep.cells.values()
+def _not_run(results: Results) -> list[str]:
+    """The cells without any trial, by column."""
+    empty = {
+        column: [row for row in results.rows if not results.cells[row, column].trials] for column in results.columns
+    }
+    texts = [
+        f"{column} ({'all rows' if len(rows) == len(results.rows) else ', '.join(rows)})"
+        for column, rows in empty.items()
+        if rows
+    ]
+    return [f"{NOT_RUN}{'; '.join(texts)}."] if texts else []
+
+
+def _not_in_means(results: Results) -> list[str]:
+    """The reasons of trials that did not finish, and records that belong to no cell."""
+    ended = [
+        f"{cell.row}, {cell.column}, trial {trial.number}: {trial.status}, {trial.reason or 'no reason recorded'}"
+        for cell in results.cells.values()
         for trial in cell.trials
         if trial.status != "done"
     ]
-    notes = [f"Not in the means: {'; '.join(lines)}."] if lines else []
-    return notes + ([f"In no cell of this recipe: {'; '.join(sweep.strangers)}."] if sweep.strangers else [])
+    notes = [f"Not in the means: {'; '.join(ended)}."] if ended else []
+    unplaced = [f"Records without a cell in this recipe: {'; '.join(results.unplaced)}."] if results.unplaced else []
+    return notes + unplaced
 
 
-def _made_by(records: Iterable[Line]) -> list[str]:
+def _made_with(records: Iterable[Record]) -> list[str]:
     """Hardware, versions and commits of the records."""
     found = list(records)
-    hardware = _names((record.get("hardware") or {}).get("device") for record in found)
-    torch = _names((record.get("versions") or {}).get("torch") for record in found)
-    commits = _names(record.get("commit") for record in found)
-    facts = {"Hardware": hardware, "PyTorch": torch, "commit": commits}
+    facts = {
+        "Hardware": _names((record.get("hardware") or {}).get("device") for record in found),
+        "PyTorch": _names((record.get("versions") or {}).get("torch") for record in found),
+        "commit": _names(record.get("commit") for record in found),
+    }
     text = "; ".join(f"{name}: {value}" for name, value in facts.items() if value)
     return [f"{text}."] if text else []
 
 
-def _about_recipe(sweep: Sweep) -> list[str]:
-    deviations = [_deviation(deviation) for deviation in sweep.recipe["deviations"]]
-    named = f"Recipe {sweep.recipe['name']}. {sweep.recipe['about']}"
-    return [named, *deviations, *filter(None, [changes(sweep.recipe)])]
-
-
-def _deviation(deviation: Mapping[str, Any]) -> str:
-    """A line that names a deviation from the paper.
-
-    >>> _deviation({"setting": "lr", "rows": ["DIW"], "paper": 0.1, "ours": 0.05, "chosen": "on the selection split"})
-    'Deviation: lr of DIW is 0.05 (paper: 0.1). Chosen: on the selection split.'
-    """
-    rows = "all rows" if deviation["rows"] == "all" else ", ".join(deviation["rows"])
-    chosen = deviation["chosen"].rstrip(".")
-    return f"Deviation: {deviation['setting']} of {rows} is {deviation['ours']} (paper: {deviation['paper']}). " + (
-        f"Chosen: {chosen}."
-    )
+def _about_recipe(results: Results) -> list[str]:
+    deviations = [f"Deviation: {deviation(entry)}" for entry in results.recipe["deviations"]]
+    named = f"Recipe {results.recipe['name']}. {results.recipe['about']}"
+    return [named, *deviations, *filter(None, [changes(results.recipe)])]
 
 
 def _names(values: Iterable[str | None]) -> str:
-    """The different ones, in the order that they came."""
+    """The different values, in order of first appearance."""
     return ", ".join(dict.fromkeys(str(value) for value in values if value))
 
 
-def _count(number: int, thing: str) -> str:
+def counted(number: int, thing: str) -> str:
+    """
+    >>> counted(1, "trial"), counted(2, "trial")
+    ('1 trial', '2 trials')
+    """
     return f"{number} {thing}" + ("" if number == 1 else "s")

@@ -1,126 +1,159 @@
-"""One self-contained HTML page for a run, several runs or a sweep: words, tables, curves, weights, pictures."""
+"""The report: one self-contained HTML page for a run, several runs or a sweep."""
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from adiw.experiments.outcome import LAST
 from adiw.reports.charts import chart_data
-from adiw.reports.gallery import galleries
-from adiw.reports.markup import attribute, fill
-from adiw.reports.page_model import Page
-from adiw.reports.page_tables import NAMES, tables
+from adiw.reports.grid import NONE
+from adiw.reports.notes import deviation
+from adiw.reports.pictures import galleries
+from adiw.reports.results import MeanStd, Results
 from adiw.reports.summary import sentences
+from adiw.reports.tables import mean_std
+from adiw.reports.templates import render
+from adiw.reports.times import seconds_alone
 
-# What is drawn over the epochs besides the measures: title, curves, what to know.
+NAMES = {"accuracy": "Accuracy", "top5": "Top-5 accuracy"}
+# Charts of the weights over the epochs: title, curves, explanation.
 HEALTH = (
-    ("Effective sample size", ("ess",), "How many equally weighted samples the weights are worth."),
-    ("Mean weight", ("weight_mean",), "One keeps the learning rate what it was; far from it, it drifts."),
+    ("Effective sample size", ("ess",), "The number of equally weighted samples that these weights are worth."),
+    ("Mean weight", ("weight_mean",), "At one, the learning rate is as set; a larger mean makes steps larger."),
     (
         "Mean weight of intact / mislabelled",
         ("weight_intact", "weight_mislabelled"),
-        "Solid and first number: intact. Dashed and second: mislabelled.",
+        "Solid line and first number: intact. Dashed line and second number: mislabelled.",
     ),
 )
 
 
-def render(page: Page) -> str:
-    """The page. Everything that came from outside is escaped."""
-    data = chart_data(page)
+def render_report(results: Results) -> str:
+    """The page of these results."""
+    data, pictures = chart_data(results), galleries(results)
     drawn = {name for cell in data["cells"] for name in cell["curves"]}
-    body = [
-        f"<header><h1>{escape(page.title)}</h1>{_paragraph(page.about)}</header>",
-        f'<ul class="summary">{"".join(f"<li>{escape(text)}</li>" for text in sentences(page))}</ul>',
-        _controls(page),
-        tables(page),
-        _accuracy(page, drawn),
-        _health(drawn),
-        _weights(data),
-        galleries(page),
-        _facts(page),
-    ]
-    return fill(title=page.title, body="\n".join(body), data=data, scripts=("axes.js", "charts.js", "page.js"))
-
-
-def _paragraph(text: str) -> str:
-    return f'<p class="about">{escape(text)}</p>' if text else ""
-
-
-def _controls(page: Page) -> str:
-    """What is shown: methods by name or by click, and the setting that the charts are about."""
-    if len(page.rows) == 1 and len(page.columns) == 1:
-        return ""
-    keys = "".join(
-        f'<button type="button" class="key" data-name={attribute(row)} data-row="{i}" aria-pressed="true">'
-        f"{escape(row)}</button>"
-        for i, row in enumerate(page.rows)
-    )
-    search = (
-        '<input id="filter" type="search" placeholder="Filter methods, such as adiw" aria-label="Filter methods">'
-    )
-    every = '<button type="button" id="all">all</button><button type="button" id="none">none</button>'
-    nobody = '<p id="nobody" class="quiet" hidden>No method is shown: choose some above, or clear the filter.</p>'
-    methods = f'<div class="row">{search}{every}</div><div id="keys">{keys}</div>{nobody}'
-    return f'<nav class="controls" aria-label="What is shown">{methods}{_columns(page)}</nav>'
-
-
-def _columns(page: Page) -> str:
-    if len(page.columns) == 1:
-        return ""
-    begun = {trial.column for trial in page.trials if trial.curves}
-    first = next((i for i, column in enumerate(page.columns) if column in begun), 0)
-    choices = "".join(
-        f'<label><input type="radio" name="column" value="{i}"{" checked" * (i == first)}>'
-        f"<span>{escape(column)}</span></label>"
-        for i, column in enumerate(page.columns)
-    )
-    return f'<fieldset id="columns"><legend>Setting of the charts</legend>{choices}</fieldset>'
-
-
-def _accuracy(page: Page, drawn: set[str]) -> str:
-    measures = [measure for measure in page.measures if measure in drawn]
-    if not measures:
-        return '<section id="curves"><h2>Curves</h2><p>No epoch has been run yet.</p></section>'
-    charts = "".join(_chart(f"{NAMES.get(m, m)} (%)", (m,), "", "tall") for m in measures)
-    several = len(page.trials) > len(page.rows) * len(page.columns)
-    text = "Point at a chart, or focus it and use the arrow keys, to read values. "
-    text += "Lines are means of the finished trials, bands their range. " if several else ""
-    others = any(trial.status != "done" for trial in page.trials)
-    text += "Thin lines with a cross: trials that did not finish." if others else ""
-    return f'<section id="curves"><h2>Over the epochs</h2><p class="quiet">{text}</p>{charts}</section>'
-
-
-def _health(drawn: set[str]) -> str:
-    charts = [_chart(title, names, text) for title, names, text in HEALTH if drawn & set(names)]
-    inside = f'<div class="grid">{"".join(charts)}</div>'
-    return f'<section id="health"><h2>Health of the weights</h2>{inside}</section>' if charts else ""
-
-
-def _chart(title: str, curves: tuple[str, ...], text: str, kind: str = "") -> str:
-    """A place that the script draws curves into."""
-    quiet = f'<p class="quiet">{escape(text)}</p>' if text else ""
-    zoom = '<label class="zoom"><input type="checkbox"> zoom in on the later epochs</label>' if kind == "tall" else ""
-    head = f'<div class="head"><figcaption>{escape(title)}</figcaption>{zoom}</div>'
-    return (
-        f'<figure class="chart" data-curves="{" ".join(curves)}">{head}{quiet}'
-        f'<div class="plot {kind}" tabindex="0" role="img" aria-label={attribute(title + " over the epochs")}></div>'
-        '<p class="readout"></p></figure>'
+    begun = {cell["column"] for cell in data["cells"]}
+    ends = [picture for gallery in pictures for end in gallery.ends.values() for picture in end]
+    return render(
+        "report.html",
+        title=results.title,
+        about=results.recipe["about"],
+        summary=sentences(results),
+        rows=results.rows,
+        columns=results.columns,
+        first=min(begun, default=0),
+        tables=tables(results),
+        measures={measure: NAMES.get(measure, measure) for measure in results.measures if measure in drawn},
+        several_trials=len(results.trials) > len(results.cells),
+        unfinished_trials=any(trial.status != "done" for trial in results.trials),
+        health=[chart for chart in HEALTH if drawn & set(chart[1])],
+        galleries=pictures,
+        truth_known=any(picture.true is not None for picture in ends),
+        facts=facts(results),
+        data=data,
     )
 
 
-def _weights(data: dict[str, list[dict[str, object]]]) -> str:
-    """A place for the histograms, where there is one to draw."""
-    if not any(cell["weights"] for cell in data["cells"]):
-        return ""
-    text = (
-        "Share of samples at each weight at the end of each method's first finished run, on a square-root scale; "
-        "the last bin also holds what lies beyond."
+class Figure(NamedTuple):
+    """The texts of a table's cell; empty where there is nothing to show."""
+
+    mean: str = ""
+    std: str = ""
+    paper: str = ""
+    difference: str = ""
+    note: str = ""
+
+
+Rows = dict[str, list[Figure | str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page: the heads of its columns, and the cells of each row."""
+
+    title: str
+    text: str
+    head: list[str]
+    rows: Rows
+
+
+def tables(results: Results) -> list[Table]:
+    """A table for each measure, and one of the seconds per epoch where they are known and have no column yet."""
+    found = [_measure(results, measure) for measure in results.measures]
+    if len(results.columns) > 1 and _is_timed(results):
+        rows: Rows = {row: [_seconds(results, row, column) for column in results.columns] for row in results.rows}
+        alone = " Each run was alone on the device; the first epoch is excluded." if results.planned else ""
+        found.append(Table("Seconds per epoch", f"Training only.{alone}", ["method", *results.columns], rows))
+    return found
+
+
+def _measure(results: Results, measure: str) -> Table:
+    """With one column, the table also has the number of finished trials and the seconds per epoch."""
+    name, heads = NAMES.get(measure, measure), results.columns
+    figures = {place: _figure(results, *place, measure) for place in results.cells}
+    rows: Rows = {row: [figures[row, column] for column in results.columns] for row in results.rows}
+    if len(heads) == 1:
+        (column,), timed = heads, _is_timed(results)
+        heads = [f"{name.lower()} %", "trials"] + ["s / epoch"] * timed
+        for row, cells in rows.items():
+            cells += [str(len(results.cells[row, column].done)), *[_seconds(results, row, column)] * timed]
+    return Table(name, _explanation(results, list(figures.values())), ["method", *heads], rows)
+
+
+def _explanation(results: Results, cells: list[Figure]) -> str:
+    if results.planned is not None:
+        text = f"In percent: mean (std) over the last {LAST} epochs of all finished trials."
+    elif any(cell.std for cell in cells):
+        text = f"In percent: mean over the last {LAST} epochs, and in brackets the std between seeds."
+    else:
+        text = f"In percent: mean over the last {LAST} epochs."
+    text += " Below: the paper's figure, and ours - paper." * any(cell.paper for cell in cells)
+    return text + f" {NONE}: not run yet." * any(not cell.trials for cell in results.cells.values())
+
+
+def _figure(results: Results, row: str, column: str, measure: str) -> Figure:
+    cell, paper = results.cells[row, column], results.paper(measure, row, column)
+    ours = cell.figure(measure)
+    return Figure(
+        mean=f"{ours.mean:.2f}" if ours else "",
+        std=f"{ours.std:.2f}" if ours and ours.std is not None else "",
+        paper=_paper(paper),
+        difference=f"{ours.mean - paper.mean:+.2f}" if ours and paper else "",
+        note=cell.note if cell.trials else "",
     )
-    place = '<div class="grid" id="histograms"></div>'
-    return f'<section id="weights"><h2>Weights</h2><p class="quiet">{text}</p>{place}</section>'
 
 
-def _facts(page: Page) -> str:
-    if not page.facts:
-        return ""
-    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.facts)
-    return f'<details class="facts"><summary>Settings and provenance</summary><dl>{lines}</dl></details>'
+def _seconds(results: Results, row: str, column: str) -> Figure:
+    """Without a difference from the paper's, whose hardware is another."""
+    ours = seconds_alone(results, row, column)
+    return Figure("" if ours is None else f"{ours:.3f}", paper=_paper(results.paper("seconds", row, column)))
+
+
+def _paper(figure: MeanStd | None) -> str:
+    return "" if figure is None else mean_std(figure)
+
+
+def _is_timed(results: Results) -> bool:
+    return any(seconds_alone(results, *place) is not None for place in results.cells)
+
+
+def facts(results: Results) -> list[tuple[str, str]]:
+    """(name, text) of the recipe, the settings that all runs share, and what the runs were made with."""
+    recipe, records = results.recipe, [trial.record for trial in results.trials]
+    found = [("recipe", recipe["name"]), ("trials", str(recipe["trials"]))] if recipe["name"] else []
+    found += [(key, str(value)) for key, value in recipe["common"].items()]
+    found += [(f"deviation: {entry['setting']}", deviation(entry)) for entry in recipe["deviations"]]
+    for key in ("judged_on", "versions", "hardware", "commit"):
+        different = dict.fromkeys(_words(record[key]) for record in records if record.get(key))
+        found += [({"judged_on": "evaluated on"}.get(key, key), "; ".join(different))] if different else []
+    shared = max((record.get("side_by_side") or 1 for record in records), default=1)
+    return found + ([("runs side by side", str(shared))] if shared > 1 else [])
+
+
+def _words(value: Any) -> str:
+    """
+    >>> _words({"torch": "2.9", "python": "3.12"})
+    'torch 2.9, python 3.12'
+    """
+    return ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else str(value)

@@ -1,125 +1,195 @@
-"""Reading the folders that runs leave behind."""
+"""The results model: rows (methods) by columns (settings), and in each cell the trials that were run.
+
+``adiw.reports.folders`` reads it from a sweep, a run, or a folder of runs. Tables, figures and pages read only this.
+"""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from adiw.experiments.outcome import LAST
 
-from adiw.experiments.sealed import read_array, read_json, read_lines
+Record = dict[str, Any]  # a line of results.jsonl; ``adiw.experiments.outcome`` makes the same from a run's folder
+Curve = list[float | None]  # a value for each epoch, None where it was not finite
 
-# The order that methods are shown in: from those that know nothing to the one that knows the truth.
-METHOD_ORDER = (
-    *("uniform", "val-only", "random", "l2r", "mw-net", "diw"),
-    *("two-step-kmm", "two-step-kliep", "two-step-lsif"),
-    *("adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
-)
+
+class MeanStd(NamedTuple):
+    """A mean and its standard deviation, which is None for a single value."""
+
+    mean: float
+    std: float | None = None
 
 
 @dataclass(frozen=True)
-class Result:
-    """One run: its settings, how it ended, and its epochs."""
+class Trial:
+    """One run: its record, and the folder with its files where that exists."""
 
-    folder: Path
-    settings: dict[str, Any]
-    status: str  # "done", "dead", or "unfinished" when there is no result yet
-    reason: str | None
-    accuracy: float
-    seconds_per_epoch: float
-    metrics: list[dict[str, Any]]
+    record: Record
+    number: int = 0
+    folder: Path | None = None
+
+    @property
+    def status(self) -> str:
+        """ "done", "dead" (with a reason), "failed" or "unfinished"."""
+        return str(self.record["status"])
+
+    @property
+    def reason(self) -> str | None:
+        return self.record.get("reason")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.record.get("settings") or {}
 
     @property
     def method(self) -> str:
         return str(self.settings["method"])
 
-    def weights(self) -> NDArray[np.float32]:
-        """(n,) last weight of every training sample."""
-        weights: NDArray[np.float32] = read_array(self.folder / "weights.npy")
-        return weights
+    @property
+    def epochs(self) -> int:
+        return self.record.get("epochs") or 0
 
-    def flipped(self) -> NDArray[np.bool_]:
-        """(n,) whether the label of each training sample was changed by the shift."""
-        _, given, true, _ = read_array(self.folder / "labels.npy")
-        flipped: NDArray[np.bool_] = given != true
-        return flipped
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of training per epoch."""
+        return self.record.get("seconds_per_epoch")
+
+    @property
+    def weights(self) -> dict[str, Any] | None:
+        """The distribution of the last weights, as ``adiw.experiments.outcome.distribution`` returns it."""
+        return self.record.get("weights")
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        return self.record.get("curves") or {}
+
+    def last(self, measure: str) -> list[float]:
+        """The finite values of the last ten epochs; of a record without this curve, their mean alone."""
+        if self.curves.get(measure):
+            return [value for value in self.curves[measure][-LAST:] if value is not None and math.isfinite(value)]
+        mean = self.record.get(measure)
+        return [] if mean is None else [float(mean)]
+
+    def mean(self, measure: str) -> float | None:
+        """The mean over the last ten epochs: the recorded one, which is not rounded, or that of the curve."""
+        recorded, last = self.record.get(measure), self.last(measure)
+        return float(recorded) if recorded is not None else statistics.fmean(last) if last else None
 
 
 @dataclass(frozen=True)
-class Row:
-    """A method's line in a table: the mean over its finished seeds, and what did not finish."""
+class Cell:
+    """The trials of a row in a column. Means are over finished trials; the others are counted in ``note``."""
 
-    method: str
-    accuracies: list[float]
-    seconds_per_epoch: float
-    dead: int
-    unfinished: int
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.accuracies) if self.accuracies else float("nan")
+    row: str
+    column: str
+    trials: tuple[Trial, ...] = ()
+    missing: tuple[int, ...] = ()  # numbers of planned trials without a record
+    pooled: bool = True  # std over the last epochs of all trials, as in the paper; otherwise between trial means
 
     @property
-    def std(self) -> float:
-        return statistics.stdev(self.accuracies) if len(self.accuracies) > 1 else float("nan")
+    def done(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.status == "done"]
+
+    def count(self, status: str) -> int:
+        return len(self.missing) if status == "missing" else sum(trial.status == status for trial in self.trials)
 
     @property
     def note(self) -> str:
-        """What a reader must know besides the mean; empty when all seeds finished."""
-        parts = [f"{count} {kind}" for count, kind in ((self.dead, "dead"), (self.unfinished, "unfinished")) if count]
-        return ", ".join(parts)
+        """What did not finish: "1 dead, 2 missing"; empty when every trial is done."""
+        counts = {status: self.count(status) for status in ("dead", "failed", "unfinished", "missing")}
+        return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+    @property
+    def epochs(self) -> list[int]:
+        """The different lengths of the finished trials."""
+        return sorted({trial.epochs for trial in self.done})
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean seconds per epoch of the finished trials."""
+        known = [trial.seconds for trial in self.done if trial.seconds is not None]
+        return statistics.fmean(known) if known else None
+
+    @property
+    def side_by_side(self) -> int:
+        """The largest number of runs that shared the device with a finished trial; 1 when each ran alone."""
+        return max((trial.record.get("side_by_side") or 1 for trial in self.done), default=1)
+
+    def means(self, measure: str) -> dict[int, float]:
+        """Trial number -> mean over its last ten epochs, for finished trials with this measure."""
+        means = {trial.number: trial.mean(measure) for trial in self.done}
+        return {number: mean for number, mean in means.items() if mean is not None}
+
+    def figure(self, measure: str) -> MeanStd | None:
+        """Mean and standard deviation over the finished trials; None without any."""
+        if self.pooled:
+            values = [value for trial in self.done for value in trial.last(measure)]
+        else:
+            values = list(self.means(measure).values())
+        if len(values) < 2:
+            return MeanStd(values[0]) if values else None
+        return MeanStd(statistics.fmean(values), (statistics.pstdev if self.pooled else statistics.stdev)(values))
 
 
-def load_result(folder: Path) -> Result:
-    """The run in this folder, finished or not."""
-    settings, metrics = read_json(folder / "config.json"), read_lines(folder / "metrics.jsonl")
-    file = folder / "result.json"
-    found: dict[str, Any] = read_json(file) if file.exists() else {"status": "unfinished"}
-    if not all(isinstance(content, dict) for content in (settings, found, *metrics)):
-        raise ValueError(f"{folder}: its config.json, metrics.jsonl or result.json is not one of ours; run it again")
-    accuracy, seconds = (found.get(key) for key in ("accuracy", "seconds_per_epoch"))
-    return Result(
-        folder,
-        settings,
-        found["status"],
-        found.get("reason"),
-        float("nan") if accuracy is None else accuracy,
-        float("nan") if seconds is None else seconds,
-        metrics,
-    )
+@dataclass(frozen=True)
+class Results:
+    """All cells, and the recipe that names their rows and columns.
 
-
-def load_results(root: Path) -> list[Result]:
-    """All runs below ``root``, sorted by folder.
-
-    An error when there is none, or when ``root`` does not exist.
+    recipe: the content of recipe.json; for runs without a sweep one is made, whose ``trials`` is None.
+    timing: (row, column) -> the record of a run that was timed alone on the device.
+    unplaced: "row, column" of records that the recipe has no cell for.
     """
-    folders = sorted(file.parent for file in root.rglob("config.json"))
-    if not folders:
-        raise FileNotFoundError(f"no runs found below {root}: a run's folder holds a config.json")
-    return [load_result(folder) for folder in folders]
 
+    recipe: dict[str, Any]
+    cells: dict[tuple[str, str], Cell]
+    timing: Mapping[tuple[str, str], Record] = field(default_factory=dict)
+    unplaced: tuple[str, ...] = ()
 
-def by_method(results: Iterable[Result], order: Iterable[str]) -> list[Row]:
-    """A row for each method, in ``order``; methods that are not in it come last, by name."""
-    groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(result.method, []).append(result)
-    wanted = [name for name in order if name in groups]
-    rows = []
-    for name in wanted + sorted(set(groups) - set(wanted)):
-        done = [result for result in groups[name] if result.status == "done"]
-        rows.append(
-            Row(
-                name,
-                [result.accuracy for result in done],
-                statistics.fmean(result.seconds_per_epoch for result in done) if done else float("nan"),
-                sum(result.status == "dead" for result in groups[name]),
-                sum(result.status == "unfinished" for result in groups[name]),
-            )
-        )
-    return rows
+    @property
+    def title(self) -> str:
+        return str(self.recipe["title"])
+
+    @property
+    def rows(self) -> list[str]:
+        return [row["label"] for row in self.recipe["rows"]]
+
+    @property
+    def columns(self) -> list[str]:
+        return [column["label"] for column in self.recipe["columns"]]
+
+    @property
+    def measures(self) -> list[str]:
+        return list(self.recipe["measures"])
+
+    @property
+    def planned(self) -> int | None:
+        """Trials of each cell; None where nothing was planned."""
+        return self.recipe["trials"]  # type: ignore[no-any-return]
+
+    @property
+    def epochs(self) -> int | None:
+        """The planned number of epochs."""
+        return self.recipe["common"].get("epochs")  # type: ignore[no-any-return]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, cell by cell."""
+        return [trial for cell in self.cells.values() for trial in cell.trials]
+
+    def method(self, row: str) -> str:
+        """The method of a row, such as "adiw-kl"."""
+        settings = next(entry["settings"] for entry in self.recipe["rows"] if entry["label"] == row)
+        return str(settings.get("method", self.recipe["common"].get("method", "")))
+
+    def paper(self, measure: str, row: str, column: str) -> MeanStd | None:
+        """The paper's figure; None where it has none."""
+        figures, at = self.recipe["paper"].get(measure, {}).get(row) or [], self.columns.index(column)
+        figure = figures[at] if at < len(figures) else None
+        if figure is None:
+            return None
+        return MeanStd(*figure[:2]) if isinstance(figure, list) else MeanStd(float(figure))

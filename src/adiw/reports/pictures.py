@@ -1,0 +1,120 @@
+"""The pictures that a run kept of its lowest and highest weights and of its least trusted samples."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from adiw.experiments.sealed import read_array, read_json
+from adiw.reports.results import Results, Trial
+
+MANY, FEWER = 6, 12  # above this many galleries, each shows fewer pictures, so that pages stay small
+SMALL = 48  # pixels: smaller pictures are shown without smoothing
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A training sample: its positions, its weight, the names of its labels, and its pixels."""
+
+    index: int  # in the run
+    original: int  # in the training set before the shift
+    weight: float
+    given: str
+    true: str | None
+    predicted: str
+    end: str  # "lowest" or "highest" weight, or "least trusted"
+    pixels: NDArray[np.uint8]  # (height, width, channels)
+
+    @property
+    def image(self) -> Markup:
+        """An img element that contains the file."""
+        kind = "sharp" if max(self.pixels.shape[:2]) < SMALL else "smooth"
+        text = f"training sample {self.original}, given label {self.given}"
+        return Markup('<img class="{}" loading="lazy" src="{}" alt="{}">').format(kind, data_uri(self.pixels), text)
+
+    @property
+    def wrong(self) -> bool:
+        return self.true is not None and self.true != self.given
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the caption says."""
+        facts = {"weight": f"{self.weight:.3g}", "label": self.given, "predicted": self.predicted}
+        return facts if self.true is None else {**facts, "true label": self.true}
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The pictures of a row in a column, by end."""
+
+    row: str
+    column: str
+    ends: dict[str, list[Picture]]
+    opened: bool
+
+
+def load_pictures(folder: Path) -> list[Picture]:
+    """The pictures of a run; an empty list where it kept none."""
+    if not all((folder / name).exists() for name in ("gallery.npy", "gallery.json")):
+        return []
+    pixels, names = read_array(folder / "gallery.npy"), class_names(folder)
+    entries = read_json(folder / "gallery.json")["pictures"]
+    return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
+
+
+def class_names(folder: Path) -> list[str]:
+    """The names of a run's labels; an empty list where they were not recorded."""
+    file = folder / "classes.json"
+    return [str(name) for name in read_json(file)] if file.exists() else []
+
+
+def name_of(label: int, names: list[str]) -> str:
+    """A label's name, or its number where it has none.
+
+    >>> name_of(1, ["ant", "bee"]), name_of(1, [])
+    ('bee', '1')
+    """
+    return names[label] if label < len(names) else str(label)
+
+
+def data_uri(pixels: NDArray[np.uint8]) -> str:
+    """A (height, width, channels) picture as a data URI of a PNG file."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ImportError('pictures need Pillow: install it with pip install "adiw[cli]"') from None
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def galleries(results: Results) -> list[Gallery]:
+    """For each cell the pictures of its first finished trial that kept some; one gallery of each column is open."""
+    found = {place: pictures for place, cell in results.cells.items() if (pictures := _first_pictures(cell.done))}
+    ordered = sorted(found, key=lambda place: results.columns.index(place[1]))
+    each = FEWER if len(found) > MANY else None
+    first = dict(reversed([(column, row) for row, column in ordered]))
+    return [Gallery(row, column, _ends(found[row, column], each), first[column] == row) for row, column in ordered]
+
+
+def _first_pictures(trials: list[Trial]) -> list[Picture]:
+    kept = (load_pictures(trial.folder) for trial in trials if trial.folder is not None)
+    return next(filter(None, kept), [])
+
+
+def _ends(pictures: list[Picture], each: int | None) -> dict[str, list[Picture]]:
+    return {end: [picture for picture in pictures if picture.end == end][:each] for end in ("lowest", "highest")}
+
+
+def _picture(entry: dict[str, Any], pixels: NDArray[np.uint8], names: list[str]) -> Picture:
+    true = None if entry["true"] is None else name_of(entry["true"], names)
+    given, predicted = (name_of(entry[key], names) for key in ("given", "predicted"))
+    place = entry["index"], entry["original"]
+    return Picture(*place, entry["weight"], given, true, predicted, entry["end"], pixels)

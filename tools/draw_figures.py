@@ -1,0 +1,155 @@
+"""The figures of the pages: ``python tools/draw_figures.py [FOLDER]`` draws all of them into docs/figures.
+
+What is measured comes from the records under results/, what is shown of a single step is computed here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Generator, Tensor
+
+from adiw import estimate_weights
+from adiw.divergences import KL, MMD
+from adiw.reports.figures.style import INTACT, MISLABELLED, looks, styled
+from adiw.reports.folders import read_sweep
+from adiw.reports.results import Results
+
+ROOT = Path(__file__).parents[1]
+NARROW, RIGHT, WIDE = 0.02, 0.5, 10.0
+STEPS = 25
+
+
+def losses() -> tuple[Tensor, Tensor, Tensor]:
+    """Losses as after some epochs: 120 right labels and 80 wrong ones, and 100 trusted samples."""
+    random = Generator().manual_seed(0)
+    right = -0.35 * torch.rand(220, generator=random).log()  # exponential: most are small
+    wrong = 3.5 + torch.randn(80, generator=random)
+    return right[:120], wrong, right[120:]
+
+
+def widths() -> Figure:
+    """The weights that KL gives with a kernel that is too narrow, about right, and too wide."""
+    right, wrong, val = losses()
+    z = torch.cat([right, wrong])
+    figure = Figure(figsize=(8.4, 2.9), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    names = {"too narrow": NARROW, "about right": RIGHT, "too wide": WIDE}
+    for axes, (name, width) in zip(panels, names.items(), strict=True):
+        weights, _ = estimate_weights(z, val, KL(width=width), steps=20)
+        for label, part, colour, marker in (
+            ("right label", slice(0, 120), INTACT, "o"),
+            ("wrong label", slice(120, None), MISLABELLED, "^"),
+        ):
+            axes.plot(z[part], weights[part], marker, color=colour, label=label, markersize=3, markeredgewidth=0)
+        axes.set_title(f"{name}: width {width:g}", loc="left")
+        axes.set(xlabel="loss")
+    panels[0].set(ylabel="weight")
+    panels[0].legend(loc="upper right")
+    return figure
+
+
+def overshoot() -> Figure:
+    """Repeated steps of MMD on losses of which many are alike: the plain step against the local one."""
+    right, wrong, val = losses()
+    z, val = torch.cat([right / 10, wrong]), val / 10  # a network that has learnt most samples
+    figure = Figure(figsize=(8.4, 2.9), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, step in zip(panels, ("plain", "local"), strict=True):
+        divergence = MMD(width=0.1, step=step)
+        axes.plot(_means(z, val, divergence, slice(0, 120)), color=INTACT, label="right labels")
+        axes.plot(_means(z, val, divergence, slice(120, None)), color=MISLABELLED, label="wrong labels")
+        axes.set_title(f'step="{step}"', loc="left")
+        axes.set(xlabel="steps on the same batch")
+    panels[0].set(ylabel="mean weight")
+    panels[1].legend(loc="center right")
+    return figure
+
+
+def _means(z: Tensor, val: Tensor, divergence: MMD, part: slice) -> list[float]:
+    """The mean weight of a part of the batch, before and after each step."""
+    found, state = [1.0], None
+    for _ in range(STEPS):
+        weights, state = estimate_weights(z, val, divergence, state=state)
+        found.append(float(weights[part].mean()))
+    return found
+
+
+def measured_widths() -> Figure:
+    """Accuracy over the width, from the records of digits-widths; what "auto" reaches is a mark at the right."""
+    sweep = read_sweep(ROOT / "results" / "digits-widths")
+    numbers = [column for column in sweep.columns if column != "auto"]
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xscale="log", xlabel="width", ylabel="accuracy (%), selection split")
+    at_auto = 4 * float(numbers[-1])
+    for row, look in looks(sweep.rows).items():
+        figures = [_mean(sweep, row, column) for column in numbers]
+        (line,) = axes.plot([float(n) for n in numbers], figures, color=look.colour, marker=look.marker, label=row)
+        line.set(dashes=look.dashes, markersize=5)
+        axes.plot(at_auto, _mean(sweep, row, "auto"), color=look.colour, marker=look.marker, markersize=7)
+    axes.set_xticks([*(float(n) for n in numbers), at_auto], [*numbers, "auto"])
+    axes.minorticks_off()
+    figure.legend(loc="outside right upper", handlelength=3)
+    return figure
+
+
+def _mean(sweep: Results, row: str, column: str) -> float:
+    figure = sweep.cells[row, column].figure("accuracy")
+    return float("nan") if figure is None else figure.mean
+
+
+def separation() -> Figure:
+    """How the weights part while a network trains: the mean of right (lines) and wrong labels (dashes) by epoch."""
+    sweep = read_sweep(ROOT / "results" / "digits-divergences")
+    figure = Figure(figsize=(8.4, 3.3), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    shown = (("ADIW-KL", "ADIW-LS", "ADIW-WA"), ("ADIW-KM", "ADIW-KM, local step"))
+    for axes, rows in zip(panels, shown, strict=True):
+        for row in rows:
+            _curves(axes, sweep, row, looks(sweep.rows)[row].colour)
+        axes.set(xlabel="epoch", ylim=(0, 3.8))
+        axes.legend(loc="upper left", ncols=len(rows))
+    panels[0].set(ylabel="mean weight")
+    return figure
+
+
+def _curves(axes: Axes, sweep: Results, row: str, colour: str) -> None:
+    """The first trial's mean weights."""
+    trial = sweep.cells[row, "40% symmetric"].done[0]
+    for name, line in (("weight_intact", "-"), ("weight_mislabelled", "--")):
+        curve = trial.curves[name]
+        label = row if line == "-" else None
+        axes.plot(range(1, len(curve) + 1), curve, color=colour, linewidth=1.2, linestyle=line, label=label)
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "widths": widths,
+    "overshoot": overshoot,
+    "measured-widths": measured_widths,
+    "separation": separation,
+}
+
+
+def main(folder: Path) -> list[Path]:
+    """Draw every figure as SVG, the same text every time; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{name}.svg" for name in FIGURES]
+    with styled():
+        mpl.rcParams.update({"svg.fonttype": "none", "font.family": "sans-serif"})  # letters stay letters
+        for file, draw in zip(files, FIGURES.values(), strict=True):
+            draw().savefig(file, metadata={"Date": None, "Creator": None})
+            file.write_text(re.sub(r"[ \t]+\n", "\n", file.read_text()))
+    return files
+
+
+if __name__ == "__main__":
+    for file in main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "figures"):
+        print(file)

@@ -1,0 +1,107 @@
+"""Draw the tables of Markdown pages from records: ``python tools/draw_tables.py README.md docs/*.md``.
+
+A table stands between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECORD is a path from the page:
+
+- ``table: .../summary.json``: the table of ``adiw demo``;
+- ``table: FOLDER``: the accuracy table of a sweep, the stages of a profile, or the records of ``make torture``;
+- ``brief: FOLDER``: the accuracy table of a sweep without differences and further notes;
+- ``divergences: FOLDER``: all divergences in all sweeps below the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from adiw.reports.folders import is_sweep, read_sweep
+from adiw.reports.grid import NONE, Grid, to_markdown
+from adiw.reports.notes import DIFFERENCE, NOT_RUN
+from adiw.reports.results import Results
+from adiw.reports.stage_table import FILE, recorded_stages
+from adiw.reports.tables import accuracy_table
+from divergence_table import divergence_table
+
+_DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
+_TABLE = re.compile(r"(<!-- (table|brief|divergences): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def draw(text: str, root: Path) -> str:
+    """The page with every table drawn from its record; the paths of records start at ``root``."""
+    return _TABLE.sub(lambda match: match[1] + _draw(match[2], root / match[3]) + match[4], text)
+
+
+def _draw(kind: str, record: Path) -> str:
+    if kind == "divergences":
+        return to_markdown(divergence_table(record))
+    if kind == "brief":
+        return to_markdown(brief_table(read_sweep(record)))
+    if record.is_file():
+        return demo_table(json.loads(record.read_text()))
+    if (record / FILE).exists():
+        return "\n".join(map(to_markdown, recorded_stages(record)))
+    return to_markdown(accuracy_table(read_sweep(record))) if is_sweep(record) else torture_table(record)
+
+
+def brief_table(results: Results) -> Grid:
+    """The accuracy table without differences; its notes say what figures and bold mean, and what is not run yet."""
+    whole = accuracy_table(results)
+    kept = [at for at, head in enumerate(whole.head) if head.name != "diff."]
+    rows = [[boxes[at] for at in kept] for boxes in whole.rows]
+    figures, *others = whole.notes
+    notes = [
+        figures.removesuffix(f" {DIFFERENCE}"),
+        others[0],
+        *(note for note in others if note.startswith(NOT_RUN)),
+    ]
+    return Grid(whole.title, [whole.head[at] for at in kept], rows, notes)
+
+
+def demo_table(summary: dict[str, Any]) -> str:
+    """The rows of a summary.json as a Markdown table, with a note of runs that did not finish.
+
+    >>> row = {"method": "uniform", "mean": 73.694, "std": 1.5, "seconds_per_epoch": 0.02, "note": ""}
+    >>> print(demo_table({"rows": [row]}))
+    | method | accuracy % (std) | s / epoch |
+    | --- | ---: | ---: |
+    | uniform | 73.69 (1.50) | 0.020 |
+    <BLANKLINE>
+    """
+    lines = ["| method | accuracy % (std) | s / epoch |", "| --- | ---: | ---: |"]
+    for row in summary["rows"]:
+        note = f" {row['note']}" if row["note"] else ""
+        mean, std, seconds = (_figure(row[key], digits) for key, digits in _DIGITS.items())
+        lines.append(f"| {row['method']} | {mean} ({std}){note} | {seconds} |")
+    return "\n".join(lines) + "\n"
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return NONE if value is None else f"{value:.{digits}f}"
+
+
+def torture_table(folder: Path) -> str:
+    """What each check of ``make torture`` did and found, as a Markdown table."""
+    records = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    lines = ["| check | what is tried | result | commit |", "| --- | --- | --- | --- |"]
+    return "\n".join(lines + [_torture_line(record) for record in records]) + "\n"
+
+
+def _torture_line(record: dict[str, Any]) -> str:
+    """
+    >>> _torture_line({"check": "kills", "about": "kill -9", "counts": {"kills": 200, "lost": 0}, "commit": "a1"})
+    '| kills | kill -9 | 200 kills, 0 lost | a1 |'
+    """
+    found = ", ".join(f"{count} {what}" for what, count in record["counts"].items())
+    return f"| {record['check']} | {record['about']} | {found} | {record['commit']} |"
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(draw(page.read_text(), page.parent))
+
+
+if __name__ == "__main__":
+    main()

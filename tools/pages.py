@@ -1,0 +1,30 @@
+"""Hook of mkdocs: pages of the site that live elsewhere in the repository, and the links to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+# A page of the site -> its file, from the root.
+ELSEWHERE = {"benchmarks.md": "benchmarks/results/README.md", "changes.md": "CHANGELOG.md"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that are not in docs/."""
+    for page, source in ELSEWHERE.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """A link to such a file, right where the page is read in the repository, becomes one to the site's page.
+
+    >>> on_page_markdown("[tables](../benchmarks/results/README.md#growth)")
+    '[tables](benchmarks.md#growth)'
+    """
+    for page, source in ELSEWHERE.items():
+        markdown = markdown.replace(f"](../{source}", f"]({page}")
+    return markdown
