@@ -1,1 +1,1 @@
-"""Tables and pages from the folders of finished runs. Nothing here trains anything."""
+"""Tables, figures and pages from the folders of runs and sweeps. Nothing here imports torch."""

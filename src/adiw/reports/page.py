@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from adiw.experiments.outcome import LAST
 from adiw.reports.charts import chart_data
 from adiw.reports.grid import NONE
+from adiw.reports.html_page import render
 from adiw.reports.notes import deviation
 from adiw.reports.pictures import galleries
 from adiw.reports.results import MeanStd, Results
 from adiw.reports.summary import sentences
 from adiw.reports.tables import mean_std
-from adiw.reports.templates import render
 from adiw.reports.times import seconds_alone
 
 NAMES = {"accuracy": "Accuracy", "top5": "Top-5 accuracy"}
