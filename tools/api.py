@@ -1,4 +1,4 @@
-"""Hook of mkdocs: every public name has a docstring and a place in the reference, or the build fails."""
+"""Hook of mkdocs: the build fails unless every public name has a docstring and is in the reference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TORCH = {"get_extra_state", "set_extra_state"}  # part of state_dict and load_st
 
 
 def on_pre_build(config: Any) -> None:
-    """Stop the build with all that is missing."""
+    """Stop the build with a list of what is missing."""
     pages = [page.read_text() for page in sorted(Path(config.docs_dir, "api").glob("*.md"))]
     problems = missing(load(ROOT / "src"), re.findall(r"^::: (\S+)", "\n".join(pages), re.MULTILINE))
     if problems:
@@ -43,7 +43,7 @@ def load(source: Path) -> Any:
 
 
 def missing(package: Any, shown: list[str], modules: tuple[str, ...] = MODULES) -> list[str]:
-    """A line for each public name without a docstring or a place on a page."""
+    """A line for each public name without a docstring or without a page."""
     found = []
     promised = protocol_methods(package)
     places = {at(package, name).canonical_path for name in shown}  # a name that is imported elsewhere is shown once
@@ -60,13 +60,13 @@ def missing(package: Any, shown: list[str], modules: tuple[str, ...] = MODULES) 
 
 
 def at(package: Any, path: str) -> Any:
-    """The thing of this path, behind its aliases."""
+    """The object at this path, with aliases resolved."""
     thing = package if path == package.name else package[path.removeprefix(f"{package.name}.")]
     return thing.final_target if thing.is_alias else thing
 
 
 def public_names(package: Any, module: str) -> list[str]:
-    """What the module exports, or else what it defines."""
+    """The names that the module exports in __all__, or else those that it defines."""
     thing = at(package, module)
     if thing.exports is not None:
         return [str(name) for name in thing.exports]
@@ -75,7 +75,7 @@ def public_names(package: Any, module: str) -> list[str]:
 
 
 def bare_methods(thing: Any, promised: set[str]) -> Iterator[str]:
-    """Public methods and properties without a docstring, unless a protocol or torch says what they do."""
+    """Public methods and properties without a docstring, unless a protocol or torch documents them."""
     for name, member in thing.members.items() if thing.is_class else ():
         described = member.is_alias or member.has_docstring or name in promised | TORCH
         is_method = not member.is_alias and (member.is_function or "property" in member.labels)
@@ -84,7 +84,7 @@ def bare_methods(thing: Any, promised: set[str]) -> Iterator[str]:
 
 
 def protocol_methods(package: Any) -> set[str]:
-    """The methods that the protocols of the package describe once for all classes."""
+    """The methods that the protocols of the package document for all classes."""
     names: set[str] = set()
     for module in walk(package):
         for thing in module.classes.values():

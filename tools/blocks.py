@@ -1,7 +1,7 @@
-"""The code of the pages: ``python tools/blocks.py PAGE ...`` runs pages and writes what they print into them.
+"""Run the code blocks of pages and write their output into them: ``python tools/blocks.py PAGE ...``.
 
-The Python blocks of a page are run one after the other, as a reader would. A block marked ``text`` right behind one
-of them is what it prints. The tests run every page with this and compare.
+The Python blocks of a page are run in order, in one namespace. A ``text`` block directly after a Python block is its
+output. The tests run every page in the same way and compare.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Block:
     language: str
     text: str
     line: int  # of its first line of text
-    shown: str | None = None  # of a Python block: what the page says that it prints
+    shown: str | None = None  # the output of a Python block, as the page shows it
 
 
 def read(page: str) -> list[Block]:
-    """The blocks of a page; a ``text`` block behind a Python one belongs to it.
+    """The blocks of a page; a ``text`` block directly after a Python block belongs to it.
 
     >>> [(block.language, block.shown) for block in read("```python\\nprint(1)\\n```\\n\\n```text\\n1\\n```\\n")]
     [('python', '1\\n')]
@@ -48,7 +48,7 @@ def read(page: str) -> list[Block]:
 
 
 def run(blocks: list[Block], name: str) -> list[tuple[dict[str, Any], str]]:
-    """For each Python block: the names that there are after it, and what it printed."""
+    """For each Python block, the namespace after it and its output."""
     names: dict[str, Any] = {"__name__": "page"}
     found = []
     for block in blocks:
@@ -60,7 +60,7 @@ def run(blocks: list[Block], name: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def rewrite(page: str, printed: list[str]) -> str:
-    """The page with what its Python blocks printed in the text blocks behind them."""
+    """The page with the given output in the text blocks after its Python blocks."""
     python = [block for block in read(page) if block.language == "python"]
     for block, out in zip(python, printed, strict=True):
         if block.shown is not None:
@@ -70,7 +70,7 @@ def rewrite(page: str, printed: list[str]) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Run the pages in an empty folder and write them anew."""
+    """Run the pages in an empty folder, and write their output into them."""
     for file in [Path(name).resolve() for name in names]:
         page = file.read_text()
         before = Path.cwd()

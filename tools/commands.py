@@ -1,4 +1,4 @@
-"""Hook of mkdocs: the reference of the command line, written from the command itself when the site is built."""
+"""Hook of mkdocs: the reference of the command line, generated from the command when the site is built."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKER = "<!-- commands -->"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page with the commands in the place of the marker."""
+    """The page with the commands instead of the marker."""
     if MARKER not in markdown:
         return markdown
     return markdown.replace(MARKER, "\n".join(section(name, command) for name, command in commands()))
@@ -40,7 +40,7 @@ def section(name: str, command: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """A help text in a cell of a table; what it says of defaults comes in brackets.
+    """A help text for a cell of a table; defaults are in round brackets.
 
     >>> cell("Processes.  [default: 2]")
     'Processes. (default: 2)'

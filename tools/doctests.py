@@ -11,14 +11,14 @@ _DOCTEST = re.compile(r"^([ \t]*)(>>> .*?)(?=\n[ \t]*\n|\Z)", re.MULTILINE | re.
 
 
 class Doctests(griffe.Extension):
-    """Fences around every doctest, which Markdown would take for a quotation."""
+    """Put every doctest into a fence; Markdown would read it as a quotation."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called by griffe for everything that it has read."""
+        """Called by griffe for every object."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 
 
 def fenced(text: str) -> str:
-    """A docstring with its doctests in fences. A doctest ends at an empty line, as for doctest itself."""
+    """A docstring with its doctests in fences; as in doctest, an empty line ends an example."""
     return _DOCTEST.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)

@@ -1,6 +1,6 @@
-"""The figures of the pages: ``python tools/draw_figures.py [FOLDER]`` draws all of them into docs/figures.
+"""Draw the figures of the pages: ``python tools/draw_figures.py [FOLDER]``; the folder is docs/figures by default.
 
-What is measured comes from the records under results/, what is shown of a single step is computed here.
+Measured figures come from the records under results/; those of single steps are computed here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STEPS = 25
 
 
 def losses() -> tuple[Tensor, Tensor, Tensor]:
-    """Losses as after some epochs: 120 right labels and 80 wrong ones, and 100 trusted samples."""
+    """Losses as after some epochs: of 120 correct labels, 80 wrong labels, and 100 trusted samples."""
     random = Generator().manual_seed(0)
     right = -0.35 * torch.rand(220, generator=random).log()  # exponential: most are small
     wrong = 3.5 + torch.randn(80, generator=random)
@@ -57,7 +57,7 @@ def widths() -> Figure:
 
 
 def overshoot() -> Figure:
-    """Repeated steps of MMD on losses of which many are alike: the plain step against the local one."""
+    """Repeated steps of MMD on losses of which many are nearly equal: the plain step and the local step."""
     right, wrong, val = losses()
     z, val = torch.cat([right / 10, wrong]), val / 10  # a network that has learnt most samples
     figure = Figure(figsize=(8.4, 2.9), layout="constrained")
@@ -83,7 +83,7 @@ def _means(z: Tensor, val: Tensor, divergence: MMD, part: slice) -> list[float]:
 
 
 def measured_widths() -> Figure:
-    """Accuracy over the width, from the records of digits-widths; what "auto" reaches is a mark at the right."""
+    """Accuracy over the width, from the records of digits-widths; "auto" is a mark at the right."""
     sweep = read_sweep(ROOT / "results" / "digits-widths")
     numbers = [column for column in sweep.columns if column != "auto"]
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
@@ -107,7 +107,7 @@ def _mean(sweep: Results, row: str, column: str) -> float:
 
 
 def separation() -> Figure:
-    """How the weights part while a network trains: the mean of right (lines) and wrong labels (dashes) by epoch."""
+    """The mean weight of correct (solid) and wrong labels (dashed) after each epoch."""
     sweep = read_sweep(ROOT / "results" / "digits-divergences")
     figure = Figure(figsize=(8.4, 3.3), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -143,7 +143,7 @@ def main(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.svg" for name in FIGURES]
     with styled():
-        mpl.rcParams.update({"svg.fonttype": "none", "font.family": "sans-serif"})  # letters stay letters
+        mpl.rcParams.update({"svg.fonttype": "none", "font.family": "sans-serif"})  # keep text as text
         for file, draw in zip(files, FIGURES.values(), strict=True):
             draw().savefig(file, metadata={"Date": None, "Creator": None})
             file.write_text(re.sub(r"[ \t]+\n", "\n", file.read_text()))

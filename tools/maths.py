@@ -1,7 +1,7 @@
 """Hook of mkdocs: equations become MathML when the site is built, so that browsers draw them without a script.
 
-Markdown's ``$...$`` and ``$$...$$`` come as arithmatex leaves them, ``\\(...\\)`` and ``\\[...\\]`` in an element
-of the class "arithmatex". GitHub draws the same dollars by itself.
+arithmatex turns Markdown's ``$...$`` and ``$$...$$`` into ``\\(...\\)`` and ``\\[...\\]`` in an element of the
+class "arithmatex". GitHub renders the same Markdown itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def to_mathml(found: re.Match[str], page: str) -> str:
-    """One equation; a macro that the converter does not know ends the build."""
+    """One equation; an unknown macro is an error."""
     tag, kind, latex = found.groups()
     display = "inline" if kind == "(" else "block"
     mathml = convert(html.unescape(latex.strip()), display=display)

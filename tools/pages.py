@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages of the site that live elsewhere in the repository, and the links to them."""
+"""Hook of mkdocs: pages of the site from outside docs/, and the links to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A link to such a file, right where the page is read in the repository, becomes one to the site's page.
+    """Links to such a file in the repository become links to its page on the site.
 
     >>> on_page_markdown("[tables](../benchmarks/results/README.md#growth)")
     '[tables](benchmarks.md#growth)'

@@ -20,7 +20,7 @@ def test_rows_within_the_noise_of_the_best_are_best_too() -> None:
 
 
 def test_the_test_is_paired() -> None:
-    # The trials differ more than the rows do: unpaired, nobody could tell them apart.
+    # The trials differ more than the rows do: an unpaired test would find no difference.
     top, below = means(80, 85, 90, 95), means(79.0, 84.1, 88.95, 94.0)
     assert best_rows({"top": top, "below": below}).rows == {"top"}
     assert best_rows({"top": top, "below": {k: below[(k + 1) % 4] for k in below}}).rows == {"top", "below"}

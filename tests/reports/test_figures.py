@@ -1,4 +1,4 @@
-"""The figures of a sweep: what they show, that they can be told apart, and that they come out the same."""
+"""The figures of a sweep: what they show, that rows look different, and that files are reproducible."""
 
 from __future__ import annotations
 
