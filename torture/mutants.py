@@ -1,8 +1,8 @@
-"""Tests of the tests: change the core in small ways, one at a time, and see whether a test notices.
+"""Mutation testing: change the core in small ways, one at a time, and see whether a test fails.
 
-``python -m torture.mutants`` tries every mutant of every module of the core and writes results/torture/mutants.json;
-``--module`` takes some modules, ``--again`` only what survived the last time (after tests were added). The reasons
-why a survivor may live are in survivors.toml, beside this.
+``python -m torture.mutants`` tries every mutant of every core module and writes results/torture/mutants.json;
+``--module`` selects modules, ``--again`` only the last survivors (after tests were added). survivors.toml has the
+reasons why a survivor is accepted. A reason without its mutant is reported: the code changed, so the reason must too.
 """
 
 from __future__ import annotations
@@ -25,98 +25,120 @@ RECORD = ROOT / "results" / "torture" / "mutants.json"
 REASONS = Path(__file__).with_name("survivors.toml")
 ABOUT = "small changes to the core, one at a time: a test notices, or there is a reason why none can"
 GOAL = 90.0  # percent
-Survivor = dict[str, str]
+Key = tuple[str, str, int]  # function, kind of change, number of it within the function
+FIELDS = ("function", "change", "number")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Try the mutants and write the record; 1 when the score is below the goal or a survivor has no reason."""
+    """Try the mutants and write the record; 1 when the score is below the goal or a reason is missing or outdated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--module", action="append", choices=list(CORE), help="only this one (may be repeated)")
-    parser.add_argument("--again", action="store_true", help="only those that survived the last time")
-    parser.add_argument("--where", help="only those of this function, beside what survived the last time")
+    parser.add_argument("--module", action="append", choices=list(CORE), help="only this module (may be repeated)")
+    parser.add_argument("--again", action="store_true", help="only the last survivors")
+    parser.add_argument("--function", help="the last survivors, and the mutants of this function")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"modules": {}}
     for module in options.module or CORE:
-        last = record["modules"].get(module) if options.again or options.where else None
-        record["modules"][module] = _try_module(module, last, options.where, options.jobs)
+        last = record["modules"].get(module) if options.again or options.function else None
+        record["modules"][module] = _try_module(module, last, options.function, options.jobs)
         _write(record)
-    unexplained = sum(not survivor["why"] for kept in record["modules"].values() for survivor in kept["survivors"])
-    print(f"score {record['score']}%, {record['survived']} survivors, {unexplained} of them without a reason")
-    return int(record["score"] < GOAL or unexplained > 0)
+    print(f"score {record['score']}%, {record['survived']} survivors", *record["wrong"], sep="\n  ")
+    return int(bool(record["wrong"]))
 
 
-def _try_module(module: str, last: dict[str, Any] | None, where: str | None, jobs: int) -> dict[str, Any]:
-    """Try the mutants of a module; with its last record those that survived then, and those of one function."""
-    from torture.mutation.candidates import mutants  # mutmut is in the extra: reading the record does not need it
+def _try_module(module: str, last: dict[str, Any] | None, function: str | None, jobs: int) -> dict[str, Any]:
+    """Try the mutants of a module; given its last record, only its survivors and the mutants of one function."""
+    from torture.mutation.candidates import mutants  # mutmut is in an extra that reading the record does not need
 
     found = mutants((ROOT / "src" / module).read_text())
-    known = {_key(survivor) for survivor in last["survivors"]} if last else None
-    tried = [one for one in found if known is None or one.where == where or (one.where, one.was, one.now) in known]
+    known = {tuple(survivor[name] for name in FIELDS) for survivor in last["survivors"]} if last else None
+    tried = {one.source: one for one in found if known is None or one.function == function or one.key in known}
+    verdicts: dict[str, Verdict] = {}
     with tempfile.TemporaryDirectory() as folder:
         ((_, plain),) = run_all([Trial(module, "", tests_of(module))], Path(folder) / "plain", 1)
         if plain.outcome != "survived":
-            raise SystemExit(f"the tests of {module} fail without a mutant:\n{plain.said}")
+            raise SystemExit(f"the tests of {module} fail without a mutant:\n{plain.output}")
         limit = int(5 * plain.seconds + 30)
-        trials = {one.source: Trial(module, one.source, tests_of(module), limit) for one in tried}
-        verdicts: dict[str, Verdict] = {}
-        changes = {one.source: f"{one.where}: {one.was} -> {one.now}" for one in tried}
-        for trial, verdict in run_all(trials.values(), Path(folder), jobs):
+        trials = [Trial(module, source, tests_of(module), limit) for source in tried]
+        for trial, verdict in run_all(trials, Path(folder), jobs):
             verdicts[trial.source] = verdict
-            if _lived(verdict):
-                print("survived:", changes[trial.source], file=sys.stderr, flush=True)
-            _progress(module, len(verdicts), len(tried), verdicts)
-    reasons = read_reasons()
-    lived = [{"where": one.where, "was": one.was, "now": one.now} for one in tried if _lived(verdicts[one.source])]
+            if verdict.outcome == "survived":
+                one = tried[trial.source]
+                print("survived:", *one.key, f": {one.was} -> {one.now}", file=sys.stderr, flush=True)
+            _progress(module, len(tried), verdicts)
+    survivors = [one.key for one in tried.values() if verdicts[one.source].outcome == "survived"]
+    reasons = read_reasons(module)
     late = sum(verdict.outcome == "timeout" for verdict in verdicts.values())
     return {
         "mutants": len(found),
-        "killed": len(found) - len(lived),
-        "timeouts": late if known is None or last is None else last["timeouts"],
-        "survived": len(lived),
-        "score": _percent(len(found) - len(lived), len(found)),
+        "killed": len(found) - len(survivors),
+        "timeouts": late if last is None else last["timeouts"],
+        "survived": len(survivors),
+        "score": _percent(len(found) - len(survivors), len(found)),
         "commit": commit(),
         "tests": CORE[module],
-        "survivors": [{**one, "why": reasons.get((module, *_key(one)), "")} for one in lived],
+        "survivors": [dict(zip(FIELDS, key, strict=True), why=reasons.get(key, "")) for key in survivors],
+        "outdated": outdated(reasons, {one.key for one in found}, survivors),
     }
 
 
-def read_reasons() -> dict[tuple[str, str, str, str], str]:
-    """(module, where, was, now) -> why no test can or need tell this mutant from the code."""
-    entries = tomllib.loads(REASONS.read_text()).get("survivor", []) if REASONS.exists() else []
-    return {(entry["module"], *_key(entry)): entry["why"] for entry in entries}
+def read_reasons(module: str, file: Path = REASONS) -> dict[Key, str]:
+    """Why no test can, or has to, detect each accepted mutant of a module."""
+    entries = [one for one in tomllib.loads(file.read_text())["survivor"] if one["module"] == module]
+    return {
+        (entry["function"], change, number): entry["why"]
+        for entry in entries
+        for change, numbers in entry["changes"].items()
+        for number in numbers
+    }
 
 
-def _key(survivor: Survivor) -> tuple[str, str, str]:
-    return survivor["where"], survivor["was"], survivor["now"]
+def outdated(reasons: dict[Key, str], existing: set[Key], survivors: list[Key]) -> list[str]:
+    """The reasons that have no mutant any more, and those whose mutant a test now detects.
+
+    >>> outdated({("f", "> to >=", 1): "why", ("g", "0 to 1", 2): "why"}, {("f", "> to >=", 1)}, [])
+    ['f: > to >= (1) is detected', 'g: 0 to 1 (2) does not exist']
+    """
+    lines = []
+    for key in reasons.keys() - set(survivors):
+        function, change, number = key
+        lines.append(f"{function}: {change} ({number}) {'is detected' if key in existing else 'does not exist'}")
+    return sorted(lines)
 
 
-def _lived(verdict: Verdict) -> bool:
-    return verdict.outcome == "survived"
+def problems(record: dict[str, Any]) -> list[str]:
+    """What the run found wrong: a low score, survivors without a reason, outdated reasons."""
+    lines = [f"the score is {record['score']}%, the goal {GOAL}%"] if record["score"] < GOAL else []
+    for module, kept in record["modules"].items():
+        unexplained = [one for one in kept["survivors"] if not one["why"]]
+        lines += [f"{module}, {o['function']}: {o['change']} ({o['number']}) has no reason" for o in unexplained]
+        lines += [f"{module}, {line}: delete it from {REASONS.name}" for line in kept.get("outdated", ())]
+    return lines
 
 
 def _write(record: dict[str, Any]) -> None:
+    record["modules"] = {name: record["modules"][name] for name in CORE if name in record["modules"]}
     modules = record["modules"].values()
     total, killed = (sum(module[name] for module in modules) for name in ("mutants", "killed"))
     score = _percent(killed, total)
-    head = {"check": "mutants", "about": ABOUT, "wrong": [], "commit": commit()}
-    head |= {"counts": {"mutants": total, "killed": killed, "survived": total - killed, "% killed": score}}
-    head |= {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
-    head |= {"torch": version("torch"), "goal": GOAL, "mutants": total, "killed": killed}
-    head |= {"survived": total - killed, "score": score}
-    record |= {**head, "modules": {name: record["modules"][name] for name in CORE if name in record["modules"]}}
+    record |= {"check": "mutants", "about": ABOUT, "commit": commit(), "goal": GOAL}
+    record |= {"counts": {"mutants": total, "killed": killed, "survived": total - killed, "% killed": score}}
+    record |= {"tool": "mutmut", "version": version("mutmut"), "python": platform.python_version()}
+    record |= {"torch": version("torch"), "mutants": total, "killed": killed, "survived": total - killed}
+    record["score"] = score
+    record["wrong"] = problems(record)
     RECORD.parent.mkdir(parents=True, exist_ok=True)
-    RECORD.write_text(json.dumps({**head, "modules": record["modules"]}, indent=1, ensure_ascii=False) + "\n")
+    RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / max(whole, 1), 2)
 
 
-def _progress(module: str, done: int, all_of_them: int, verdicts: dict[str, Verdict]) -> None:
-    if done % 10 == 0 or done == all_of_them:
-        lived = sum(map(_lived, verdicts.values()))
-        print(f"{module}: {done} of {all_of_them} tried, {lived} survived", file=sys.stderr, flush=True)
+def _progress(module: str, total: int, verdicts: dict[str, Verdict]) -> None:
+    if len(verdicts) % 10 == 0 or len(verdicts) == total:
+        survived = sum(verdict.outcome == "survived" for verdict in verdicts.values())
+        print(f"{module}: {len(verdicts)} of {total} tried, {survived} survived", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,59 +1,74 @@
-"""The mutants of a module: mutmut's operators on every expression that a test could tell apart.
+"""The mutants of a module: mutmut's operators on every expression whose change a test can detect.
 
 mutmut's own runner is not used: it forks after the tests have run once, and PyTorch refuses to differentiate in a
-process forked from one that did, which would count as a kill. It also passes over decorated functions and the
-defaults of dataclasses, which are mutated here.
+process forked from one that did, which would count as a kill. It also skips decorated functions and the defaults of
+dataclasses, which are mutated here.
 
-Left alone, by rule: docstrings, type hints and type aliases, ``__all__``, decorators, ``raise`` statements and other
-text for people (a string with a space in it), and the arguments of ``len`` and ``isinstance``. Mutants that could
-only end in a TypeError would raise the score and test nothing: a local variable or a positional argument does not
-become None, and an argument is taken away only where a default may stand in for it (a keyword, or the last one). Of
-the three spellings that mutmut gives a string the first is taken.
+Never mutated: docstrings, type hints and type aliases, ``__all__``, decorators, ``raise`` statements and other text
+for people (a string with a space in it), and the arguments of ``len`` and ``isinstance``. Mutants that can only end
+in a TypeError would raise the score and test nothing: a local variable or a positional argument does not become None,
+and an argument is removed only where a default may replace it (a keyword argument, or the last one). mutmut spells a
+mutated string in three ways; the first is used.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 from mutmut.mutation.mutators import mutation_operators
 
+from torture.mutation.change import describe
+
 WHOLE = ("len", "isinstance", "Literal")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one module, named by the text of the lines it changes so that it survives line shifts."""
+    """One change of one module. Function, change and number name it, whatever becomes of comments and layout."""
 
-    where: str  # class and function
-    was: str
+    function: str  # with its class, such as "MMD.problem"; empty for statements of the module
+    change: str  # such as "> to >="
+    number: int  # among the same changes of the function, from 1 in the order of the source
+    was: str  # the changed lines, to show to people
     now: str
     source: str
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.function, self.change, self.number
+
 
 def mutants(source: str) -> list[Mutant]:
-    """Every mutant of a module, in the order of its lines; changes that do not compile are left out.
+    """Every mutant of a module that compiles, in the order of the source.
 
-    >>> [mutant.now for mutant in mutants("def double(x: int) -> int:\\n    return 2 * x\\n")]
-    ['return 3 * x', 'return 2 / x']
+    >>> for mutant in mutants("def double(x: int) -> int:\\n    return 2 * x\\n"):
+    ...     print(mutant.key, mutant.now)
+    ('double', '2 to 3', 1) return 3 * x
+    ('double', '* to /', 1) return 2 / x
     """
     module = cst.parse_module(source)
     found: dict[str, Mutant] = {}
+    numbers: Counter[tuple[str, str]] = Counter()
     for statement in module.body:
         collector = _Collector()
         statement.visit(collector)
         before, after = source.split(module.code_for_node(statement), 1)  # no two statements are alike
-        for where, node, changed in collector.changes:
+        for function, node, changed in collector.changes:
             text = before + module.code_for_node(statement.deep_replace(node, changed)) + after
             was, now = _difference(source, text)
-            if _compiles(text) and was != now:
-                found.setdefault(text, Mutant(where, was, now, text))
+            if text in found or was == now or not _compiles(text):
+                continue
+            change = describe(node, changed)
+            numbers[function, change] += 1
+            found[text] = Mutant(function, change, numbers[function, change], was, now, text)
     return list(found.values())
 
 
 class _Collector(cst.CSTVisitor):
-    """(class and function, node, what it becomes) for every node that may change."""
+    """(function, node, its replacement) for every node that may change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,14 +106,14 @@ def _left_alone(node: cst.CSTNode) -> bool:
 
 
 def _is_prose(node: cst.CSTNode) -> bool:
-    """A string with a space in it is for people: an error's text, not a name."""
+    """Whether a string is text for people, such as an error message: it has a space in it."""
     if isinstance(node, cst.SimpleString):
         return " " in node.value or node.value.startswith('"""')
     return isinstance(node, (cst.FormattedString, cst.ConcatenatedString))
 
 
 def _pointless(node: cst.CSTNode, changed: cst.CSTNode) -> bool:
-    """A local variable or a positional argument that became None, or an argument lost from the middle."""
+    """Whether a local variable or a positional argument becomes None, or an argument in the middle is removed."""
     if isinstance(node, cst.Assign) and isinstance(changed, cst.Assign):
         return not isinstance(node.targets[0].target, cst.Attribute)
     if not isinstance(node, cst.Call) or not isinstance(changed, cst.Call):

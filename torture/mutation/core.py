@@ -1,4 +1,4 @@
-"""The modules whose tests are tested, each with the tests that watch over it: the quick and close ones first."""
+"""The mutated modules, each with the tests that must detect its mutants: the fast and specific ones first."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ CORE: dict[str, list[str]] = {
 
 
 def tests_of(module: str) -> list[str]:
-    """The tests of a module, its own doctests among them."""
+    """The tests of a module, including its own doctests."""
     return [f"src/{module}", *CORE[module]]

@@ -1,61 +1,91 @@
-"""A few mutants by hand, for `make test`: each a line of the core that a named test must not let pass."""
+"""A few mutants for `make test`: each swaps one operator of a core function, and a named test must fail.
+
+``python -m torture.mutation.sample`` prints the outcome of each, and of the unchanged code under the same tests.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+import json
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from torture.mutation.trial import ROOT, Trial
+from torture.mutation.trial import ROOT, Trial, run_all
 
 
 @dataclass(frozen=True)
 class Slip:
-    """``was`` of a module (a text that occurs once) became ``now``; ``test`` is what should notice."""
+    """The operator ``was`` of a function (its ``number``-th, from 1) becomes ``now``; ``tests`` must fail."""
 
     module: str
-    was: str
-    now: str
-    test: str
+    function: str  # with its class, such as "KL.problem"
+    was: type[ast.AST]
+    now: type[ast.AST]
+    tests: str  # a file, and after "::" an expression that selects tests of it
+    number: int = 1
 
     def trial(self) -> Trial:
-        source = (ROOT / "src" / self.module).read_text()
-        if source.count(self.was) != 1:
-            raise ValueError(f"{self.module} has {self.was!r} {source.count(self.was)} times, expected once")
-        file, _, name = self.test.partition("::")
-        return Trial(self.module, source.replace(self.was, self.now), [file, *(["-k", name] if name else [])])
+        tree = ast.parse((ROOT / "src" / self.module).read_text())
+        swap = _Swap(self.was, self.now, self.number)
+        swap.visit(_find(tree, self.function))
+        if swap.seen < self.number:
+            raise ValueError(f"expected {self.number} of {self.was.__name__} in {self.function}, found {swap.seen}")
+        file, _, selected = self.tests.partition("::")
+        return Trial(self.module, ast.unparse(tree), [file, *(["-k", selected] if selected else [])])
+
+
+def _find(tree: ast.AST, function: str) -> ast.AST:
+    for name in function.split("."):
+        named = [node for node in ast.iter_child_nodes(tree) if getattr(node, "name", None) == name]
+        if not named:
+            raise ValueError(f"no function {function} in this module: update torture/mutation/sample.py")
+        (tree,) = named
+    return tree
+
+
+class _Swap(ast.NodeTransformer):
+    """Replaces one operator of a tree, and counts the operators of its kind."""
+
+    def __init__(self, was: type[ast.AST], now: type[ast.AST], number: int) -> None:
+        self.was, self.now, self.number, self.seen = was, now, number, 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, self.was):
+            return self.generic_visit(node)
+        self.seen += 1
+        return self.now() if self.seen == self.number else node
 
 
 REFERENCE, CRITIC = "tests/divergences/test_reference.py", "tests/divergences/test_critic.py"
-STREAM = "adiw/reweighting/validation_stream.py"
-PROBE = "tests/reweighting/test_validation_stream.py"
+PROJECTIONS, VALUES = "tests/matching/test_projections.py", "tests/reweighting/test_values_by_index.py"
+STATE = "tests/reweighting/test_weight_state.py"
+STREAM, STREAM_TESTS = "adiw/reweighting/validation_stream.py", "tests/reweighting/test_validation_stream.py"
 SAMPLE = [
-    Slip("adiw/divergences/kl.py", "beta=0, alpha=-1", "beta=0, alpha=1", f"{REFERENCE}::objective and kl"),
-    Slip("adiw/divergences/mmd.py", "(root - 1) / root", "(root + 1) / root", f"{REFERENCE}::objective and mmd"),
-    Slip("adiw/divergences/squared.py", "(self.h - self.", "(self.h + self.", f"{REFERENCE}::objective and squared"),
-    Slip("adiw/divergences/wasserstein.py", "> self.pretrain", ">= self.pretrain", f"{CRITIC}::stand_still"),
-    Slip("adiw/divergences/critic.py", "0.999 ** steps", "0.99 ** steps", f"{CRITIC}::adam"),
+    Slip("adiw/divergences/kl.py", "KLProblem.gradient", ast.USub, ast.UAdd, f"{REFERENCE}::objective and kl"),
+    Slip("adiw/divergences/mmd.py", "MMD.problem", ast.Sub, ast.Add, f"{REFERENCE}::objective and mmd"),
     Slip(
-        "adiw/matching/projections.py",
-        "(above - target) /",
-        "(above + target) /",
-        "tests/matching/test_projections.py::solver",
+        "adiw/divergences/squared.py",
+        *("SquaredProblem.objective", ast.Sub, ast.Add, f"{REFERENCE}::objective and squared", 2),
     ),
-    Slip(
-        "adiw/reweighting/values_by_index.py",
-        "masked(mask, index, len(self))",
-        "index",
-        "tests/reweighting/test_values_by_index.py::masked",
-    ),
-    Slip(
-        "adiw/reweighting/weight_state.py",
-        "self.seen_samples > len",
-        "self.seen_samples >= len",
-        "tests/reweighting/test_weight_state.py::warm_up",
-    ),
-    Slip(STREAM, "% self.every == 0", "% self.every == 1", f"{PROBE}::every"),
-    Slip(
-        "adiw/reweighting/validation_stream.py",
-        "range(self.processes.rank * size",
-        "range(0 * size",
-        f"{PROBE}::team",
-    ),
+    Slip("adiw/divergences/wasserstein.py", "Wasserstein.problem", ast.Gt, ast.GtE, f"{CRITIC}::stand_still"),
+    Slip("adiw/divergences/critic.py", "learn", ast.Pow, ast.Mult, f"{CRITIC}::adam", 2),
+    Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
+    Slip("adiw/reweighting/values_by_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
+    Slip("adiw/reweighting/weight_state.py", "WeightState.ready", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
+    Slip(STREAM, "ValidationStream.turn", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
+    Slip(STREAM, "ValidationStream._part", ast.Mult, ast.Add, f"{STREAM_TESTS}::team"),
 ]
+
+
+def main() -> None:
+    """Run the sample. It needs its own process, which forks before torch has differentiated anything."""
+    trials = [slip.trial() for slip in SAMPLE]
+    unchanged = [replace(trial, source="") for trial in trials[-2:]]
+    with tempfile.TemporaryDirectory() as folder:
+        done = list(run_all([*trials, *unchanged], Path(folder), 2))
+    print(json.dumps([{"mutated": bool(trial.source), "outcome": verdict.outcome} for trial, verdict in done]))
+
+
+if __name__ == "__main__":
+    main()
