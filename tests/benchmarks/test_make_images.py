@@ -12,7 +12,7 @@ import torch
 from adiw.data import load
 
 pytest.importorskip("PIL", reason="pictures need the extra adiw[cli]")
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "make_images.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "make_images.py"
 
 
 def make(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from adiw.data.cifar import PIXELS, read_binary
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "make_cifar100.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "make_cifar100.py"
 
 
 def test_ten_parts_of_each_class(tmp_path: Path) -> None:
