@@ -1,9 +1,9 @@
-"""All benchmarks by one command, each in a process of its own: one that fails or hangs does not end the rest.
+"""Run all benchmarks, each in its own process, so that one that fails or hangs does not stop the others.
 
     python benchmarks/bench.py [--quick] [--gpu-only | --cpu-only] [--only NAME ...] [--minutes 8]
 
-Results are in benchmarks/results/*.json as soon as they are measured, and the tables of benchmarks/results/README.md
-and docs/scale.md are drawn from them at the end. ``--minutes`` is for the part on the GPU.
+Results are written to benchmarks/results/*.json as they are measured; at the end the tables of
+benchmarks/results/README.md and docs/scale.md are drawn from them. ``--minutes`` limits the part on the GPU.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 MINUTES = 8  # on the GPU
-GRACE = 90.0  # seconds that a process may need beyond its share: imports, set-up, the last group of cases
+GRACE = 90.0  # seconds beyond its budget that a process may take: imports, set-up, the last group of cases
 
 
 @dataclass(frozen=True)
 class Part:
-    """A script and its arguments. ``share`` of the GPU's minutes; 0 for those without a limit."""
+    """A script with its arguments. ``share`` is its part of the GPU's time; 0 means no limit."""
 
     command: tuple[str, ...]
     share: float = 0.0
-    quick: float = 0.0  # its share when quick; 0 leaves it out
+    quick: float = 0.0  # its share with --quick; 0 excludes it
 
 
 ON_GPU: dict[str, Part] = {
@@ -52,12 +52,12 @@ TAKE_QUICK = ("steps.py", "estimation.py", "growth.py")
 
 
 def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] | None) -> dict[str, list[str]]:
-    """Name -> arguments for Python of all that is to be run, the GPU's part first."""
+    """Name -> arguments for Python, of everything to run, the GPU's part first."""
     chosen: dict[str, list[str]] = {}
     if gpu:
         parts = {name: part for name, part in ON_GPU.items() if part.quick or not quick}
         shares = {name: part.quick if quick else part.share for name, part in parts.items()}
-        start_up = 7 * len(parts)  # imports and the first touch of the device, about as many seconds for each
+        start_up = 7 * len(parts)  # seconds: each process imports torch and initialises CUDA
         left = max(60 * minutes - start_up, 30)
         for name, part in parts.items():
             budget = left * shares[name] / sum(shares.values())
@@ -73,7 +73,7 @@ def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] 
 
 
 def run(name: str, command: list[str]) -> str:
-    """Run one of them: how it ended, in a line."""
+    """Run one benchmark; return a line that says how it ended."""
     limit = float(command[command.index("--budget") + 1]) + GRACE if "--budget" in command else None
     print(f"== {name}", flush=True)
     start = time.monotonic()
@@ -106,7 +106,7 @@ def main(given: list[str] | None = None) -> None:
 
 
 def has_gpu() -> bool:
-    """Asked in another process: the parent keeps no context on the device, and the parts have its memory whole."""
+    """Checked in another process, so that this one creates no CUDA context, which would take device memory."""
     code = "import torch, sys; sys.exit(not torch.cuda.is_available())"
     return subprocess.run([sys.executable, "-c", code]).returncode == 0
 

@@ -1,4 +1,4 @@
-"""What is timed: methods, the variants of each, and a training job whose steps can be counted off."""
+"""Cases of the step benchmark: methods, their variants, and a training run that is timed step by step."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ BASE = "uniform"
 
 @dataclass(frozen=True)
 class Variant:
-    """A column: the engine that computes the steps, further settings, and the methods that have them."""
+    """A column of the table: the engine that runs the steps, further settings, and the methods that are measured."""
 
     engine: str  # "eager", "captured" or "compiled" (and captured)
     methods: tuple[str, ...]
-    refresh: int | None = None  # validation samples renewed; None for the default probe, 0 for the whole batch
-    every: int = 1  # in every how many steps
+    refresh: int | None = None  # validation samples evaluated at a time; None: the default, 0: the whole batch
+    every: int = 1  # steps between two evaluations
     exact: bool = False
-    costs: float = 0.0  # seconds that must be left to begin with it
+    costs: float = 0.0  # seconds that must be left to start it
 
     def given(self, val_batch: int) -> dict[str, Any]:
-        """The settings that make it."""
+        """The settings of the variant."""
         if self.refresh is None:
             return {}
         refresh = min(self.refresh, val_batch) or val_batch
@@ -55,26 +55,26 @@ EVERYTHING = tuple(METHODS)
 ON_GPU: dict[str, Variant] = {
     "captured": Variant("captured", EVERYTHING),
     "compiled": Variant("compiled", (BASE, *ADIW[:4], "diw", "l2r", "mw-net"), costs=60),
-    "compiled, full probe": Variant("compiled", ("adiw-kl",), refresh=0, costs=20),
-    "full probe": Variant("captured", ADIW, refresh=0),
+    "compiled, full validation pass": Variant("compiled", ("adiw-kl",), refresh=0, costs=20),
+    "full validation pass": Variant("captured", ADIW, refresh=0),
     "64 a step": Variant("captured", ADIW, refresh=64),
     "separate pass": Variant("captured", ADIW, refresh=0, exact=True),
     "eager": Variant("eager", EVERYTHING),
 }
 ON_CPU: dict[str, Variant] = {
     "eager": Variant("eager", EVERYTHING),
-    "full probe": Variant("eager", ADIW, refresh=0),
+    "full validation pass": Variant("eager", ADIW, refresh=0),
     "64 a step": Variant("eager", ADIW, refresh=64),
     "separate pass": Variant("eager", ADIW, refresh=0, exact=True),
 }
-QUICK = ("captured", "full probe", "64 a step")
+QUICK = ("captured", "full validation pass", "64 a step")
 
 
 @dataclass
 class Case:
-    """A training job. After ``warm_up``, ``case(steps)`` gives the seconds that each further step takes.
+    """A training run. After ``warm_up``, ``case(steps)`` returns the seconds of one step.
 
-    peak: bytes on the GPU at most, beyond what was there before it (the training images among that).
+    peak: peak memory on the GPU in bytes, without what was allocated before, such as the training images.
     """
 
     settings: Settings
@@ -92,13 +92,13 @@ class Case:
         self.feed = self.job.loop.loader
         self.watch = DeviceTimer(self.device)
         val_stream = getattr(self.job.reweight, "val_stream", None)
-        self.cycle: int = 1 if val_stream is None else val_stream.every  # steps after which their work repeats
+        self.cycle: int = 1 if val_stream is None else val_stream.every  # steps from one validation pass to the next
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:
-        """The steps before a graph is recorded, and the first of the graph.
+        """Run the steps before the CUDA graph is captured, and the first step of the graph.
 
-        The first two do not count for the peak: cuDNN tries its algorithms in them, for the first case of all.
+        The first two steps do not count for the peak: in them cuDNN benchmarks its algorithms.
         """
         self.job.model.train()
         self._run(2)
@@ -107,18 +107,18 @@ class Case:
         peak = self._memory()
         if peak is not None and self.before is not None:
             self.peak = peak - self.before
-            torch.cuda.empty_cache()  # what the first steps used is of no use to the graph, nor to other streams
+            torch.cuda.empty_cache()  # the graph and other streams cannot use the memory of the first steps
 
     def __call__(self, steps: int) -> float:
-        """Seconds of a step. Batches of a loader are timed by whole epochs, its start included: it works ahead."""
+        """Seconds of a step. A loader prefetches, so whole epochs are timed, with the start of its workers."""
         if isinstance(self.feed, DatasetLoader):
             self.left = 0
             return self._run(len(self.feed))
-        self._run(self.cycle)  # not counted: what other cases did to caches and clocks
+        self._run(self.cycle)  # not timed: caches and clock rates recover from the other cases
         return self._run(self.cycle * math.ceil(steps / self.cycle))
 
     def whole_epoch(self) -> float:
-        """Seconds of an epoch as a run makes it, drawing its order included, evaluation not."""
+        """Seconds of an epoch, including the shuffling and without the evaluation."""
         with self.job.place():
             self.job.loop.run_epoch(self.epoch)
         self.epoch, self.left = self.epoch + 1, 0
@@ -146,7 +146,7 @@ class Case:
 
     @property
     def in_words(self) -> str:
-        """The method and its settings: two cases that agree in this and in the engine are one."""
+        """The method and its settings; two cases with the same ones and the same engine are the same case."""
         return str(self.job.reweight.weight_state.settings)
 
     def _memory(self, start: bool = False) -> int | None:
@@ -161,7 +161,7 @@ class Case:
 
 
 def collect() -> None:
-    """Give back what the jobs that are gone held: they hold themselves in circles."""
+    """Free the memory of finished runs, which have reference cycles."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,8 +1,8 @@
-"""Draw the tables of the pages anew from the results: ``python benchmarks/draw.py [PAGE ...]``.
+"""Draw the tables of the pages from the results: ``python benchmarks/draw.py [PAGE ...]``.
 
-A table stands between ``<!-- bench: KIND [NAME ...] -->`` and ``<!-- end of bench -->``. It is made from
-results/KIND-NAME.json by ``tables.TABLES[KIND]``, or for the kind ``scale`` by ``scale_tables``. Where there is no
-such result yet, the page says so.
+A table is between ``<!-- bench: KIND [NAME ...] -->`` and ``<!-- end of bench -->``. It is drawn from
+results/KIND-NAME.json by ``tables.TABLES[KIND]``; the kinds ``scale`` and ``goals`` have their own modules. A table
+without results is drawn as one sentence.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+import goals
 import scale_tables
 import tables
 
@@ -32,8 +33,10 @@ def table(words: list[str], results: Path) -> str:
     if kind == "scale":
         counted, timed = tables.load(results / "scale.json"), tables.load(results / "growth-cuda.json")
         return NOT_YET if counted is None else scale_tables.TABLES[names[0]](counted, timed)
+    if kind == "goals":
+        return goals.table(results) or NOT_YET
     if kind not in tables.TABLES:
-        raise ValueError(f"unknown table {kind!r}: expected scale or one of {', '.join(tables.TABLES)}")
+        raise ValueError(f"unknown table {kind!r}: expected scale, goals or one of {', '.join(tables.TABLES)}")
     content = tables.load(results / f"{'-'.join(words)}.json")
     return NOT_YET if content is None else tables.TABLES[kind](content)
 

@@ -2,9 +2,9 @@
 
     python benchmarks/estimation.py [--device cuda] [--batches 256 1024 4096] [--quick] [--patience 10]
 
-Training and validation batch have the same size. DIW's solvers on the host are run where they are installed. A solver
-is left out where the cube of the batch size says that it would take longer than ``--patience`` seconds, or half of
-that on the device, where it is run more often.
+Training and validation batch have the same size. DIW's solvers on the host are run where they are installed. The time
+of a solver is expected to grow with the cube of the batch size; a solver that is expected to take more than
+``--patience`` seconds (half of that on the device, where it is repeated more often) is skipped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from adiw.baselines.quadratic import SOLVERS, resolve_solver
-from alone import DIVERGENCES, Alone, attempt, engines, timer_of
-from machine import describe
-from record import RESULTS, Record
+from estimation_case import DIVERGENCES, EstimationCase, attempt, engines, timer_of
+from record import RESULTS, Record, describe
 from timing import Plan, Timed, Timer, interleave
 
 REFERENCE = "adiw-kl"
@@ -29,12 +28,12 @@ Row = dict[str, Any]
 
 
 def on_device(batch: int, device: torch.device, plan: Plan, before: list[Row], patience: float) -> list[Row]:
-    """All that runs on the device at one batch size, in turns, each engine with its own reference."""
+    """The rows of all methods on the device at one batch size, timed in turns; the ratios are within an engine."""
     rows = []
     for engine in engines(device):
         slow = {r["method"]: r for r in before if "ms" in r and (r["method"], r["engine"]) == ("diw", engine)}
         late = {name: seconds for name, row in slow.items() if (seconds := expected(row, batch)) > patience}
-        others = () if engine == "compiled" else ("diw",)  # its program is a loop
+        others = () if engine == "compiled" else ("diw",)  # its solver is a loop, which is not compiled
         methods = [name for name in (*DIVERGENCES, *others) if name not in late]
         timers = {name: attempt(lambda: _timer(name, batch, device, engine)) for name in methods}  # noqa: B023
         timed = interleave(timers, plan)
@@ -44,16 +43,16 @@ def on_device(batch: int, device: torch.device, plan: Plan, before: list[Row], p
 
 
 def expected(before: Row | None, batch: int) -> float:
-    """Seconds that a quadratic program takes, from one of another size: they grow with the cube."""
+    """Expected seconds of a quadratic program, from those at another size: they grow with the cube of the size."""
     return 0.0 if before is None else before["ms"] / 1000 * (batch / before["batch"]) ** 3
 
 
 def _timer(method: str, batch: int, device: torch.device, engine: str) -> Timer:
-    return timer_of(Alone(method, batch, batch, device), device, engine)
+    return timer_of(EstimationCase(method, batch, batch, device), device, engine)
 
 
 def on_host(solver: str, batch: int, device: torch.device, before: Row | None, patience: float) -> Row:
-    """DIW's program by a solver on the host, once or a few times."""
+    """The row of DIW with a solver on the host, timed once or a few times."""
     name, seconds = f"diw, {solver}", expected(before, batch)
     try:
         resolve_solver(solver)
@@ -63,11 +62,11 @@ def on_host(solver: str, batch: int, device: torch.device, before: Row | None, p
         return _skipped(name, "eager", batch, "there was no time left")
     if seconds > patience:
         return _skipped(name, "eager", batch, f"about {seconds:.0f} s expected")
-    alone = Alone("diw", batch, batch, device, solver=solver)
+    case = EstimationCase("diw", batch, batch, device, solver=solver)
 
     def timer(times: int) -> float:
         start = time.perf_counter()
-        alone()  # it waits for the device: the problem crosses to the host
+        case()  # synchronises: the problem is copied to the host
         return time.perf_counter() - start
 
     timed = interleave({name: timer}, Plan(rounds=3 if seconds < 1 else 1, times=0))[name]
@@ -86,7 +85,7 @@ def _row(name: str, engine: str, batch: int, timed: Timed, reference: Timed) -> 
 
 
 def with_ratio(row: Row, rows: list[Row]) -> Row:
-    """A host solver's row with its ratio to the eager reference, which was measured just before."""
+    """The row of a host solver with its ratio to the eager reference of the same batch size."""
     same = [r for r in rows if (r["method"], r["engine"], r["batch"]) == (REFERENCE, "eager", row["batch"])]
     if "ms" not in row or not same or "ms" not in same[0]:
         return row
@@ -96,7 +95,7 @@ def with_ratio(row: Row, rows: list[Row]) -> Row:
 def measure(
     batches: list[int], device: torch.device, plan: Plan, patience: float, deadline: float, out: Record
 ) -> None:
-    """Batch size by batch size; the record is written after each."""
+    """Measure one batch size after another; the record is written after each."""
     last: dict[str, Row] = {}
     for batch in batches:
         out.add(*on_device(batch, device, plan, out.rows, patience / 2))
@@ -116,7 +115,7 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[256, 1024, 4096])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--patience", type=float, default=10.0)
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no host solver is begun")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds; no host solver starts after them")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(given)
     device = torch.device(asked.device)

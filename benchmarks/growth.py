@@ -2,8 +2,7 @@
 
     python benchmarks/growth.py [--device cuda] [--quick]
 
-One axis at a time, the others fixed; the sizes of an axis take turns. The training set's axis also says how many
-bytes the method keeps.
+One axis grows at a time; the sizes of an axis are timed in turns. The record also has the bytes that a method keeps.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from typing import Any
 
 import torch
 
-from alone import Alone, attempt, engines, timer_of
-from machine import describe
-from record import RESULTS, Record
+from estimation_case import EstimationCase, attempt, engines, timer_of
+from record import RESULTS, Record, describe
 from timing import Plan, interleave
 
 Row = dict[str, Any]
@@ -27,9 +25,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """What grows, through which sizes, beside what."""
+    """The argument that grows, its sizes, and the arguments that stay fixed."""
 
-    grows: str  # an argument of Alone
+    argument: str  # of EstimationCase
     sizes: tuple[int, ...]
     methods: tuple[str, ...] = ("adiw-km", "adiw-kl", "adiw-ls", "adiw-wa")
     fixed: dict[str, int] = field(default_factory=dict)
@@ -41,13 +39,13 @@ AXES: dict[str, Axis] = {
     "validation batch": Axis("val", (64, 256, 1024, 4096), fixed={"train": 256}),
     "classes": Axis("classes", (10, 100, 1000), ("adiw-km", "adiw-kl", "adiw-ls"), {"train": 1024, "val": 1024}),
     "training set": Axis(
-        "store", (10**5, 10**6, 10**7, 10**8), ("adiw-km", "adiw-kl"), {"train": 256, "val": 256}, 10**7
+        "num_train", (10**5, 10**6, 10**7, 10**8), ("adiw-km", "adiw-kl"), {"train": 256, "val": 256}, 10**7
     ),
 }
 
 
 def measure(title: str, axis: Axis, device: torch.device, plan: Plan, deadline: float = math.inf) -> list[Row]:
-    """The rows of one axis, for the fastest engine of the device. A method of one size is set up at a time."""
+    """The rows of one axis, with the fastest engine of the device."""
     engine = engines(device)[0]
     rows = []
     for method in axis.methods:
@@ -55,15 +53,15 @@ def measure(title: str, axis: Axis, device: torch.device, plan: Plan, deadline: 
         kept: dict[int, int] = {}
 
         def timer(size: int, method: str = method, kept: dict[int, int] = kept) -> Any:
-            alone = Alone(method, device=device, **{**axis.fixed, axis.grows: size})  # type: ignore[arg-type]
-            kept[size] = alone.bytes
-            return timer_of(alone, device, engine)
+            case = EstimationCase(method, device=device, **{**axis.fixed, axis.argument: size})  # type: ignore[arg-type]
+            kept[size] = case.bytes
+            return timer_of(case, device, engine)
 
         timed = interleave({str(size): attempt(lambda: timer(size)) for size in sizes}, plan, deadline)  # noqa: B023
         for size in sizes:
             row = {"axis": title, "method": method, "engine": engine, "size": size, "bytes": kept.get(size)}
-            case = timed[str(size)]
-            found = {"error": case.error} if case.median is None else {"ms": 1000 * case.median}
+            result = timed[str(size)]
+            found = {"error": result.error} if result.median is None else {"ms": 1000 * result.median}
             rows.append({**row, **axis.fixed, **found})
     return rows
 
@@ -72,7 +70,7 @@ def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no axis is begun")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no axis is started")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args(given)
     deadline = time.monotonic() + asked.budget
@@ -81,7 +79,7 @@ def main(given: list[str] | None = None) -> None:
     record = Record(asked.out / f"growth-{device.type}.json", **describe(device=device.type))
     for title, axis in AXES.items():
         if time.monotonic() > deadline:
-            print(f"{title}: there was no time left")
+            print(f"{title}: not measured, the time is used up")
             continue
         record.add(*measure(title, axis, device, plan, deadline))
         for row in record.rows:

@@ -1,8 +1,8 @@
-"""Make files in CIFAR-100's binary layout from CIFAR-10's pictures, to try the commands where CIFAR-100 is absent.
+"""Write files in the layout of CIFAR-100 from the images of CIFAR-10, to try the command without CIFAR-100.
 
 ``python benchmarks/make_cifar100.py ROOT`` reads ROOT/cifar-10-batches-bin and writes ROOT/cifar-100-binary. Each of
-the ten classes is cut into ten by the pictures' brightness: a hundred classes that can be learnt, and accuracies that
-say nothing about CIFAR-100.
+the ten classes is split into ten by brightness. A network can learn these classes; its accuracy says nothing about
+CIFAR-100.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ RECORD = 1 + 3 * 32 * 32
 
 
 def read(folder: Path, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Labels (n,) and pixels (n, 3072) of some files of CIFAR-10."""
+    """Labels (n,) and pixels (n, 3072) of files of CIFAR-10."""
     rows = np.concatenate([np.fromfile(folder / name, np.uint8).reshape(-1, RECORD) for name in names])
     return rows[:, 0], rows[:, 1:]
 
 
 def fine_labels(label: np.ndarray, pixels: np.ndarray) -> np.ndarray:
-    """Ten times the class, plus the tenth of its class that a picture's brightness falls into: (n,) uint8."""
+    """Ten times the class, plus the decile of the image's brightness within its class: (n,) uint8."""
     brightness, fine = pixels.mean(1), np.zeros_like(label)
     for one in range(10):
         of_class = np.flatnonzero(label == one)

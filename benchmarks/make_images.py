@@ -1,9 +1,9 @@
-"""Make JPEG files of ImageNet's usual size, to profile and time the folder pipeline where there is no ImageNet.
+"""Write JPEG files of the usual size of ImageNet, to time the loading of image folders without ImageNet.
 
 ``python benchmarks/make_images.py COUNT CLASSES FOLDER [--size 500x375] [--seed 0]`` writes COUNT training images and
 a tenth as many for validation into FOLDER/train/CLASS and FOLDER/val/CLASS: the layout of the data set imagefolder.
-The pictures of a class share a colour and the direction and distance of stripes; their place, contrast and noise
-differ, so that there is something to learn and the files do not compress to nothing.
+The images of a class share a colour and the direction and spacing of stripes; position, contrast and noise differ, so
+that a network has something to learn and the files are not tiny.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from PIL import Image
 
 
 def picture(label: int, classes: int, width: int, height: int, random: np.random.Generator) -> Image.Image:
-    """One picture of the class ``label``."""
+    """One image of the class ``label``."""
     share = label / classes
     y, x = np.mgrid[:height, :width]
     angle, distance = np.pi * ((share * 7) % 1), 12 + 40 * ((share * 3) % 1)
@@ -33,7 +33,7 @@ def picture(label: int, classes: int, width: int, height: int, random: np.random
 
 
 def write_class(folder: Path, label: int, classes: int, count: int, size: tuple[int, int], seed: int) -> None:
-    """``count`` pictures of one class into ``folder``/class-LABEL."""
+    """Write ``count`` images of one class to ``folder``/class-LABEL."""
     target = folder / f"class-{label:04d}"
     target.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng([seed, label])
@@ -48,7 +48,7 @@ def write_images(
     size: tuple[int, int],
     seed: int,
 ) -> None:
-    """Both splits, the classes spread over processes; every class gets a whole number of images, at least one."""
+    """Write both splits, one class per process; all classes have the same number of images, at least one."""
     with ProcessPoolExecutor() as pool:
         for split, share, offset in (("train", count, 0), ("val", count // 10, 1)):
             each = max(1, share // classes)
@@ -57,7 +57,7 @@ def write_images(
 
 
 def pixels(text: str) -> tuple[int, int]:
-    """Width and height; what is wrong with them is a ValueError, which argparse turns into a line."""
+    """Width and height of a text such as 500x375; argparse reports a ValueError."""
     width, height = (int(part) for part in text.split("x"))
     return width, height
 

@@ -1,4 +1,4 @@
-"""KMM on a million training points in ten dimensions: wall-clock time and peak memory.
+"""The classic estimators on a million training points in ten dimensions: wall-clock time and peak memory.
 
 python benchmarks/million.py [--points 1000000] [--out benchmarks/results/million.json]
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
-from machine import describe
+from record import describe
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
-"""Squared error of KLIEP and LSIF on the known-ratio problem of peers.py, for many seeds and every penalty tried.
+"""Squared error of KLIEP and LSIF on the known-ratio problem of peers.py, for many seeds and several penalties.
 
-The test in tests/classic fixes 20 other seeds, and LSIF's default penalty was chosen on those: this is the check on
-seeds that no choice was made on.
+LSIF's default penalty is chosen on the 20 seeds of the test in tests/classic; these are other seeds.
 
     python benchmarks/oracle_error.py [--seeds 100] [--out benchmarks/results/oracle_error.json]
 """
@@ -16,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from adiw.classic import KLIEP, LSIF
-from machine import describe
 from peers import WIDTH, sample
+from record import describe
 
 PENALTIES = (1e-5, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03)
 

@@ -1,7 +1,7 @@
-"""The classic estimators beside densratio, skada, adapt and cvxopt's QP, in one run, where the true ratio is known.
+"""The classic estimators beside densratio, skada, adapt and the QP of cvxopt, where the true ratio is known.
 
-p_train = N(0, 1), p_test = N(1, 0.5^2), 2000 and 200 points, width 0.5; medians over the seeds. Packages that are not
-installed are named, and so are those that failed.
+p_train = N(0, 1), p_test = N(1, 0.5^2), 2000 and 200 points, width 0.5; medians over the seeds. The record
+names packages that are not installed or that fail.
 
     python benchmarks/peers.py [--seeds 20] [--out benchmarks/results/peers.json]
 """
@@ -21,8 +21,7 @@ import numpy as np
 
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
 from adiw.classic.bumps import bumps
-from machine import describe
-from record import first_line
+from record import describe, first_line
 
 WIDTH, UPPER = 0.5, 50.0
 GAMMA = 1 / (2 * WIDTH**2)  # the same width where a package takes exp(-gamma d^2)
@@ -96,11 +95,11 @@ def main() -> None:
 
 
 def compare(methods: dict[str, Weigh], seeds: int) -> list[dict[str, object]]:
-    """Every method on every seed, one after the other, so that all see the same machine; one that fails drops out."""
+    """Time all methods in turns, seed by seed. A method that fails is skipped from then on."""
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     errors: dict[str, list[float]] = {name: [] for name in methods}
     failed: dict[str, str] = {}
-    for seed in range(-1, seeds):  # the first round warms up and is not counted
+    for seed in range(-1, seeds):  # the first round is a warm-up and is not counted
         train, test, truth = sample(seed + 1)
         for name in [name for name in methods if name not in failed]:
             try:
@@ -130,7 +129,7 @@ def _timed(weigh: Weigh, train: np.ndarray, test: np.ndarray) -> tuple[float, np
 
 
 def compare_kmm() -> dict[str, float]:
-    """KMM at n = 2000 against cvxopt at its default tolerances: objective and time of both."""
+    """Objective and time of KMM at n = 2000, and of cvxopt at its default tolerances."""
     train, test, _ = sample(1)
     start = time.perf_counter()
     fit = KMM(width=WIDTH, upper=UPPER).fit(train, test)

@@ -1,9 +1,9 @@
-"""What the weights of very many samples take: bytes kept and bytes moved, counted in the code and not timed.
+"""Memory and traffic of the weights of many samples, in bytes: counted, not timed.
 
     python benchmarks/scale.py [--out benchmarks/results]
 
-Buffers are counted at two sizes, and what a step moves to and from them is counted operator by operator. The page
-docs/scale.md is drawn from the result.
+The buffers are counted at two sizes, and the bytes that a step reads and writes operator by operator. The tables of
+docs/scale.md are drawn from the result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def build(variant: str, train: int, val: int, val_batch: int = BATCH) -> Any:
-    """A method for ``train`` training and ``val`` validation samples, and a small model."""
+    """A small model, and a method for ``train`` training and ``val`` validation samples."""
     model, criterion = nn.Linear(2, 3), nn.CrossEntropyLoss(reduction="none")
     trusted = TensorDataset(torch.zeros(val, 2), torch.zeros(val, dtype=torch.long))
     if variant == "uniform":
@@ -52,25 +52,25 @@ def kept(module: nn.Module) -> int:
 
 
 def bytes_per_training_sample(variant: str) -> int:
-    """How much the buffers grow by one training sample."""
+    """Growth of the buffers with one more training sample."""
     less, more = (kept(build(variant, size, 8)[1]) for size in (1000, 2000))
     return (more - less) // 1000
 
 
 def bytes_per_validation_sample(variant: str) -> int:
-    """The same for one validation sample, its inputs not counted (those stay on the device up to ``cache_bytes``)."""
+    """Growth with one more validation sample, without its inputs, which are cached up to ``cache_bytes``."""
     less, more = (kept(build(variant, 8, size, val_batch=8)[1]) for size in (1000, 2000))
     return (more - less) // 1000
 
 
 class Traffic(TorchDispatchMode):
-    """Bytes that operators bring to buffers or take from them: indices, values written and values read."""
+    """Bytes that operators exchange with buffers: indices, values written and values read."""
 
     def __init__(self, buffers: list[Tensor]) -> None:
         super().__init__()
         self.stores = {buffer.untyped_storage().data_ptr() for buffer in buffers}
         self.bytes = 0
-        self.largest = 0  # result of an operator that reads a buffer, in elements
+        self.largest = 0  # elements of the largest tensor that an operator exchanges with a buffer
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -87,15 +87,15 @@ class Traffic(TorchDispatchMode):
 
 
 def traffic(variant: str, train: int, batch: int = BATCH) -> Traffic:
-    """What one step of a batch moves to and from the buffers that grow with the training set, on a GPU.
+    """Traffic of one step with the buffers that grow with the training set, on a GPU.
 
-    On the CPU, which stands in for it here, the host would look at some values and leave a few reads out.
+    It runs on the CPU, where the host reads some values and so skips a few operations; this is turned off here.
     """
     model, reweight = build(variant, train, batch)
     x, y = torch.randn(batch, 2), torch.zeros(batch, dtype=torch.long)
     index = torch.arange(batch) * (train // batch)
     outputs = model(x)
-    reweight(outputs, y, index)  # the first step makes what is made once
+    reweight(outputs, y, index)  # the first step also allocates
     large = [buffer for buffer in reweight.buffers() if buffer.numel() >= train]
     seen = Traffic(large)
     with patch("adiw.matching.batches.host_may_look", return_value=False), seen:
@@ -103,8 +103,8 @@ def traffic(variant: str, train: int, batch: int = BATCH) -> Traffic:
     return seen
 
 
-class Rehearsal(ProcessGroup):
-    """The first of two processes, without the other: what would be gathered is counted, and stands in for both."""
+class CountingProcessGroup(ProcessGroup):
+    """Rank 0 of two processes, without the other: counts the bytes of a gather, and returns its own part twice."""
 
     size, rank, bytes = 2, 0, 0
 
@@ -116,24 +116,24 @@ class Rehearsal(ProcessGroup):
 
 
 def gathered(batch: int, val: int) -> int:
-    """Bytes that each process has gathered in a step, for a global batch and validation samples of these numbers."""
+    """Bytes that a process gathers in a step, for this global batch size and number of validation samples."""
     model, reweight = build("adiw-kl", 1000, val, val_batch=val)
-    reweight.weight_state.processes = reweight.val_stream.processes = processes = Rehearsal()
+    reweight.weight_state.processes = reweight.val_stream.processes = processes = CountingProcessGroup()
     x, y = torch.randn(batch // 2, 2), torch.zeros(batch // 2, dtype=torch.long)
-    for _ in range(2):  # the first also agrees on sizes
+    for _ in range(2):  # the first step also exchanges sizes
         processes.bytes = 0
         reweight(model(x), y, torch.arange(batch // 2))
     return processes.bytes
 
 
 def bytes_gathered() -> dict[str, int]:
-    """By one training sample and by one validation sample that is evaluated anew."""
+    """Bytes for one training sample, and for one validation sample that is evaluated."""
     base = gathered(100, 100)
     return {"training": (gathered(200, 100) - base) // 100, "validation": (gathered(100, 200) - base) // 100}
 
 
 def facts() -> dict[str, Any]:
-    """All that docs/scale.md says without having timed it."""
+    """Everything in docs/scale.md that is counted."""
     names = ["uniform", *VARIANTS]
     parameters = sum(p.nbytes for p in resnet18((3, 224, 224), 1000).parameters())
     return {

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md, from scale.json (counted in the code) and what was timed on a GPU."""
+"""The tables of docs/scale.md, from scale.json (bytes, counted) and growth-cuda.json (times on a GPU)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tables import Content, grid, number
 
 SAMPLES = (10**6, 10**9)
 BATCHES = (256, 1024, 4096, 8192)
-VAL_BATCH = 256  # as in growth.py's axis "batch", whose times stand beside the bytes
+VAL_BATCH = 256  # that of the axis "batch" in growth.py, whose times are in the same table
 
 
 def store(counted: Content, timed: Content | None) -> str:
-    """Bytes that are kept, for each method."""
+    """Bytes that each method keeps."""
     per_val = counted["bytes_per_validation_sample"]
     lines = [
         [name, str(size), *(_bytes(size * samples) for samples in SAMPLES), str(per_val.get(name, "-"))]
@@ -21,14 +21,14 @@ def store(counted: Content, timed: Content | None) -> str:
 
 
 def moved(counted: Content, timed: Content | None) -> str:
-    """Bytes that a step moves to and from the store."""
+    """Bytes that a step reads from the weights and writes to them."""
     batch = counted["batch"]
     lines = [[name, _bytes(size), number(size / batch)] for name, size in counted["bytes_moved_per_step"].items()]
     return grid(["method", f"a step of {batch}", "bytes a sample of the batch"], lines)
 
 
 def gathered(counted: Content, timed: Content | None) -> str:
-    """Bytes that several GPUs gather in a step, beside their gradients, and the estimate that each of them makes."""
+    """Bytes that several GPUs gather in a step, beside their gradients, and the time of the estimate on each."""
     each, gradient = counted["bytes_gathered"], counted["bytes_of_gradient"]["resnet18"]
     times = {} if timed is None else _times(timed)
     lines = []
@@ -41,7 +41,7 @@ def gathered(counted: Content, timed: Content | None) -> str:
 
 
 def by_size(counted: Content, timed: Content | None) -> str:
-    """How long an estimate takes by the size of the training set."""
+    """Time of an estimate by the size of the training set."""
     if timed is None:
         return "Not measured yet."
     rows = [row for row in timed["rows"] if row["axis"] == "training set" and row["method"] == "adiw-kl"]
@@ -55,7 +55,7 @@ def _times(timed: Content) -> dict[int, str]:
 
 
 def _bytes(count: int) -> str:
-    """In powers of a thousand.
+    """A number of bytes in decimal units.
 
     >>> _bytes(8_000_000), _bytes(3072)
     ('8 MB', '3.07 kB')

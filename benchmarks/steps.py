@@ -1,10 +1,10 @@
-"""A training step of every method over a uniform one, side by side in one run, for every engine and probe.
+"""The time of a training step of every method relative to a uniform one, measured side by side.
 
     python benchmarks/steps.py fashion-mnist [--device cuda] [--quick] [--budget 60] [--out benchmarks/results]
 
-Work loads: see workloads.py. Training images are generated; those that stay on the device are there before the clock
-starts. A step is the whole of it: gather, forward, weights, backward, update. Epochs of up to a second and a half are
-run whole; longer ones are the steps of the real data set's epoch times the seconds of a step.
+The workloads are in workloads.py, the columns of the table in cases.py. Images are generated before timing starts.
+A step is complete: gather the batch, forward, weights, backward, update. Epochs of up to 1.5 seconds are timed as a
+whole; the time of longer epochs is the time of a step multiplied by the steps of an epoch of the real data set.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ import torch
 
 import timing
 from cases import BASE, METHODS, ON_CPU, ON_GPU, QUICK, Case, Variant, collect
-from machine import describe
-from record import RESULTS, Record, first_line
+from record import RESULTS, Record, describe, first_line
 from timing import Plan, Timed
 from workloads import WORKLOADS, Workload
 
 SKIPPED = "there was no time left"
-SHORT = 1.5  # seconds
+SHORT = 1.5  # seconds: shorter epochs are timed as a whole
 Row = dict[str, Any]
 
 
 @dataclass
 class Bench:
-    """One work load on one device: its task, and the uniform cases that the others are compared with."""
+    """One workload on one device: its data, and the uniform cases that the others are compared with."""
 
     workload: Workload
     device: torch.device
@@ -43,16 +42,16 @@ class Bench:
     folder: Path
     workers: int = 1
     deadline: float = math.inf
-    bases: dict[str, Case | Row] = field(default_factory=dict)  # by engine; a row where it failed
-    known: dict[tuple[str, str], Row] = field(default_factory=dict)  # by engine and settings in words
+    bases: dict[str, Case | Row] = field(default_factory=dict)  # by engine; a row with the error where it failed
+    known: dict[tuple[str, str], Row] = field(default_factory=dict)  # by engine and settings
 
     def __post_init__(self) -> None:
         self.task = self.workload.make(self.workload, self.device, self.folder)
         if self.device.type == "cuda":
-            torch.cuda.synchronize()  # jobs work on streams of their own
+            torch.cuda.synchronize()  # each run uses its own stream
 
     def rows(self, title: str, variant: Variant) -> Iterator[list[Row]]:
-        """The rows of a variant, group by group."""
+        """Measure a variant in groups of methods; yield the rows of each group."""
         others = [method for method in variant.methods if method != BASE]
         size = max(1, self.workload.together - 1)
         for start in range(0, len(others), size):
@@ -64,7 +63,7 @@ class Bench:
             collect()
 
     def _group(self, title: str, variant: Variant, methods: list[str], with_base: bool) -> list[Row]:
-        """Uniform and these methods, timed in turns."""
+        """The rows of uniform and of these methods, timed in turns."""
         base = self._base(variant)
         cases: dict[str, Case] = {BASE: base} if isinstance(base, Case) else {}
         rows: dict[str, Row] = {} if isinstance(base, Case) else {BASE: base}
@@ -83,7 +82,7 @@ class Bench:
         return self.bases[variant.engine]
 
     def _start(self, title: str, variant: Variant, method: str) -> Case | Row:
-        """A case that is ready to be timed, or a row that says why there is none."""
+        """A case that is ready to be timed, or a row with the reason why there is none."""
         given = {**METHODS[method], **variant.given(self.workload.settings({}).val_batch)}
         try:
             case = Case(self.workload.settings(given), self.task, self.device, variant.engine, self.workers)
@@ -118,7 +117,7 @@ class Bench:
         )
 
     def _epoch(self, case: Case, step: float) -> Row:
-        """Seconds of an epoch: measured where the whole data set is there and it does not take long."""
+        """Seconds of an epoch: timed where it is short and the data set is complete, otherwise extrapolated."""
         shape = self.workload.shape
         steps = shape.epoch // case.settings.batch
         if shape.count == shape.epoch and steps * step < SHORT:
@@ -131,7 +130,7 @@ def _row(title: str, variant: Variant, method: str, **found: Any) -> Row:
 
 
 def measure(bench: Bench, variants: dict[str, Variant], record: Record) -> None:
-    """All variants; the record is written after each group."""
+    """Measure all variants; the record is written after each group."""
     for title, variant in variants.items():
         for rows in bench.rows(title, variant):
             record.add(*rows)
@@ -140,7 +139,7 @@ def measure(bench: Bench, variants: dict[str, Variant], record: Record) -> None:
 
 
 def chosen_variants(workload: Workload, device: torch.device, quick: bool) -> dict[str, Variant]:
-    """The columns for a work load."""
+    """The columns for a workload."""
     table = ON_GPU if device.type == "cuda" else ON_CPU
     if quick and device.type == "cuda":
         table = {title: table[title] for title in QUICK}
@@ -163,20 +162,20 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="fewer columns, rounds and steps")
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which nothing new is begun")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no case is started")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--variants", nargs="*", help="only these columns")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--times", type=int, help="steps of a case in all rounds together")
-    parser.add_argument("--images", type=int, help="fewer training images than the work load has")
-    parser.add_argument("--batch", type=int, help="another batch size than the work load's")
+    parser.add_argument("--images", type=int, help="number of training images, for a smaller run")
+    parser.add_argument("--batch", type=int, help="batch size, instead of that of the workload")
     return parser.parse_args(given)
 
 
 def plan_of(asked: argparse.Namespace, loader: bool) -> Plan:
-    """The plan that was asked for; epochs of a loader are whole ones, and two of them are enough."""
+    """The plan of the options; a loader is timed by two whole epochs."""
     plan = timing.QUICK if asked.quick else Plan()
-    if asked.device == "cpu":  # where others work too: shorter turns, and more of them
+    if asked.device == "cpu":  # other processes disturb it: more and shorter turns
         plan = Plan(rounds=5, times=25, limit=1.0, least=3) if asked.quick else Plan(11, 99, 3.0, least=3)
     if loader:
         plan = Plan(rounds=2, times=0)
@@ -184,7 +183,7 @@ def plan_of(asked: argparse.Namespace, loader: bool) -> Plan:
 
 
 def columns(asked: argparse.Namespace, workload: Workload, loader: bool) -> dict[str, Variant]:
-    """The variants that were asked for; through a loader only the first: it decides the time of the others."""
+    """The variants of the options; through a loader only the first, as the loader takes most of the time."""
     variants = chosen_variants(workload, torch.device(asked.device), asked.quick)
     if loader:
         variants = dict(list(variants.items())[:1])

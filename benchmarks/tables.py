@@ -1,4 +1,4 @@
-"""Markdown tables from the JSON of the benchmarks: one function for each kind of result, none of them needs torch."""
+"""Markdown tables from the results of the benchmarks, one function for each kind of result, without torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Content = dict[str, Any]
 
 
 def grid(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, the first column to the left and the others to the right.
+    """A Markdown table with the first column aligned left and the others right.
 
     >>> print(grid(["n", "ms"], [["64", "0.10"]]))
     | n | ms |
@@ -44,12 +44,12 @@ def made_on(content: Content) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in content["versions"].items())
     commit = f", commit {content['commit']}" if content.get("commit") else ""
     device, load = content.get("device", "CPU"), content.get("load")
-    busy = f" When it began, the machine's load was {load}." if load is not None and load > 1 else ""
+    busy = f" The load of the machine was {load} at the start." if load is not None and load > 1 else ""
     return f"{device}, {content['cpus']} CPU cores, Python {content['python']}, {versions}{commit}.{busy}"
 
 
 def steps(content: Content) -> str:
-    """Milliseconds of a step and the ratio to uniform by the same engine, a column for each variant."""
+    """Milliseconds of a step and the ratio to uniform with the same engine, a column for each variant."""
     rows = {(row["method"], row["variant"]): row for row in content["rows"]}
     methods, variants = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
     first = variants[0]
@@ -61,13 +61,22 @@ def steps(content: Content) -> str:
         cells.append("-" if peak is None else f"x{peak:.3f}")
         cells += [number(rows.get((method, variant), {}).get("seconds_per_epoch")) for variant in epochs]
         lines.append([method, *cells])
-    head = ["method", *(f"{variant}, ms" for variant in variants), f"peak memory ({first})"]
+    head = ["method", *(f"{heading(variant)}, ms" for variant in variants), f"peak memory ({first})"]
     head += [f"s / epoch ({variant})" for variant in epochs]
     notes = [_note(row) for row in content["rows"] if row.get("error")]
     notes += sorted(
         {f"- {row['method']}, {row['variant']}: {note}" for row in rows.values() for note in row.get("notes", ())}
     )
     return "\n".join([grid(head, lines), *(["", *notes] if notes else []), "", made_on(content)])
+
+
+def heading(variant: str) -> str:
+    """The name of a variant; older records have another one.
+
+    >>> heading("compiled, full probe")
+    'compiled, full validation pass'
+    """
+    return variant.replace("full probe", "full validation pass")
 
 
 def _step_cell(row: Row | None) -> str:
@@ -143,7 +152,7 @@ def exponent(found: dict[int, float | None], last: int = 3) -> float | None:
 
 
 def peers(content: Content) -> str:
-    """The classic estimators beside others."""
+    """The classic estimators beside those of other packages."""
     lines = [
         [row["name"], f"{1000 * row['median_seconds']:.1f}", f"{row['median_error']:.4f}"]
         if "error" not in row
@@ -161,26 +170,26 @@ def peers(content: Content) -> str:
 
 
 def oracle_error(content: Content) -> str:
-    """Squared error over seeds that no choice was made on."""
+    """Squared error over seeds that no setting was chosen on."""
     lines = [[row["name"], f"{row['median']:.4f}"] for row in content["rows"]]
     first, last = content["seeds"]
     return "\n".join([grid(["estimator", f"median over seeds {first} to {last}"], lines), "", made_on(content)])
 
 
 def million(content: Content) -> str:
-    """Seconds and memory of the classic estimators on very many points."""
+    """Seconds and memory of the classic estimators on many points."""
     lines = [[row["estimator"], str(row["seconds"]), str(row["peak_memory_gib"])] for row in content["rows"]]
     head = [f"{content['points']:,} points", "seconds", "peak GiB"]
     return "\n".join([grid(head, lines), "", made_on(content)])
 
 
 def load(path: Path) -> Content | None:
-    """A result, or None where there is none yet."""
+    """A result, or None where the file does not exist."""
     return json.loads(path.read_text()) if path.is_file() else None
 
 
 def whole(content: Content) -> str:
-    """Seconds of a whole run, and what they went into."""
+    """Seconds of a complete run, and of its parts."""
     head = [
         "data",
         "epochs",

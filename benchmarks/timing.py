@@ -1,4 +1,4 @@
-"""Side by side: A B C A B C ..., so that what disturbs the machine disturbs all alike, and ratios within a round."""
+"""Time cases in turns (A B C A B C ...), so that disturbances hit all alike, and take ratios within a round."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import torch
 from adiw.engine.timer import DeviceTimer
 from record import first_line
 
-Timer = Callable[[int], float]  # how many times -> seconds for each of them
+Timer = Callable[[int], float]  # number of repetitions -> seconds of one
 
 
 @dataclass(frozen=True)
 class Plan:
     """How much is measured.
 
-    rounds: how often each case has its turn.
-    times: how often a case is run in all its turns together, at least, ...
-    limit: ... unless that takes longer than this many seconds; then as often as fits, ...
-    least: ... this often in a turn at least.
+    rounds: turns of each case.
+    times: repetitions of a case in all turns together.
+    limit: seconds of a case in all turns together; with slow cases there are fewer repetitions.
+    least: repetitions in a turn, whatever they take.
 
-    With ``times`` of zero the timers choose for themselves how often they run in a turn.
+    With ``times`` of zero the timers choose the repetitions themselves.
     """
 
     rounds: int = 5
@@ -34,7 +34,7 @@ class Plan:
     least: int = 1
 
     def each_turn(self, seconds: float) -> int:
-        """Runs in a turn of a case that takes ``seconds`` for each.
+        """Repetitions in a turn of a case that takes ``seconds``.
 
         >>> Plan(5, 100, 2.0).each_turn(0.001), Plan(5, 100, 2.0).each_turn(0.1), Plan(5, 100, 2.0).each_turn(9.0)
         (20, 4, 1)
@@ -48,7 +48,7 @@ QUICK = Plan(rounds=3, times=100, limit=0.8)
 
 @dataclass
 class Timed:
-    """Seconds of one case in each round, and how it ended."""
+    """Seconds of one case in each round, or its error."""
 
     seconds: list[float] = field(default_factory=list)
     each_turn: int = 0
@@ -66,13 +66,13 @@ class Timed:
 
 
 def interleave(timers: Mapping[str, Timer], plan: Plan, deadline: float = math.inf) -> dict[str, Timed]:
-    """Every case once in every round. A case that fails is left out from there on, the others go on.
+    """Time every case once in every round. A case that fails is skipped from then on.
 
     Args:
-        deadline: of ``time.monotonic``: no round begins after it, except the first.
+        deadline: in terms of ``time.monotonic``: only the first round starts after it.
     """
     timed = {name: Timed() for name in timers}
-    first = -1 if plan.times else 0  # a round before the first finds out how long the cases take
+    first = -1 if plan.times else 0  # an extra first round measures how long the cases take
     for number in range(first, plan.rounds):
         if number > 0 and time.monotonic() > deadline:
             break
@@ -93,11 +93,11 @@ def interleave(timers: Mapping[str, Timer], plan: Plan, deadline: float = math.i
 
 
 def repeated(step: Callable[[], object], device: torch.device) -> Timer:
-    """A timer of ``step``; on a GPU by the stream's own clock."""
+    """A timer of ``step``; on a GPU it uses CUDA events."""
     watch = DeviceTimer(device)
 
     def timer(times: int) -> float:
-        step()  # not counted: what other cases did to caches and clocks
+        step()  # not timed: caches and clock rates recover from the other cases
         watch.start()
         for _ in range(times):
             step()

@@ -1,9 +1,9 @@
-"""A whole run as a user starts it: seconds of the command, and of training and evaluation within it.
+"""The time of a complete run of the command, and of training and evaluation in it.
 
     python benchmarks/whole.py [--device cuda] [--budget 90] [--dataset fashion-mnist] [--epochs 400]
 
-ADIW-KL with 40% wrong labels and default settings; on a GPU with --compile. The data must be there ($ADIW_DATA):
-without it nothing is measured and the last result stays.
+ADIW-KL with 40% wrong labels and default settings, on a GPU with --compile. Without the data (see $ADIW_DATA) nothing
+is measured, and the previous result is kept.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ import torch
 
 from adiw.data import load
 from adiw.data.errors import DataError
-from machine import describe
-from record import RESULTS, Record
+from record import RESULTS, Record, describe
 
 
 def measure(dataset: str, epochs: int, device: str, limit: float | None) -> dict[str, Any]:
-    """Run it in a process of its own: the row of the record."""
+    """Run the command in its own process; return the row of the record."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         wanted = ["--dataset", dataset, "--shift", "symmetric:0.4", "--method", "adiw-kl", "--epochs", str(epochs)]
@@ -43,7 +42,7 @@ def measure(dataset: str, epochs: int, device: str, limit: float | None) -> dict
         "dataset": dataset,
         "epochs": epochs,
         "command_seconds": end - start,
-        "seconds_before": begun - start,  # the run's folder is made, once all is imported and the data are read
+        "seconds_before": begun - start,  # until the run's folder exists: imports, reading the data
         "seconds_after": end - done,
         "train_seconds": train,
         "evaluate_seconds": evaluate,
@@ -57,7 +56,7 @@ def measure(dataset: str, epochs: int, device: str, limit: float | None) -> dict
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which it is given up")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which the run is stopped")
     parser.add_argument("--dataset", default="fashion-mnist")
     parser.add_argument("--epochs", type=int, default=400)
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -1,4 +1,4 @@
-"""What the step benchmarks train on: tasks of the usual shapes, made of generated samples."""
+"""Workloads of the step benchmark: networks, and generated data of the shapes of known data sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOISE = "symmetric:0.4"
 
 @dataclass(frozen=True)
 class Shape:
-    """A data set by its measures; ``epoch`` is how many samples an epoch of the real one has."""
+    """The shape of a data set; ``epoch`` is the number of training samples of the real one."""
 
     name: str
     image: tuple[int, int, int]
@@ -35,11 +35,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Workload:
-    """Settings, the task that they are for, and how much of it fits on a device at once.
+    """Settings and data of a training run.
 
-    make: (the workload, device, scratch folder) -> task.
-    together: jobs that are held side by side; each graph keeps memory of its own.
-    compiled: whether the compiled column is measured.
+    make: (workload, device, scratch folder) -> data.
+    together: runs that fit on a device at once; each CUDA graph keeps its own memory.
+    compiled: whether the compiled columns are measured.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Workload:
         return resolve({**self.given, **given})
 
     def cut(self, images: int | None, batch: int | None) -> Workload:
-        """The same at another size, for a machine or a test that is small."""
+        """The same workload with fewer images or another batch size, for small machines and tests."""
         given = self.given if batch is None else {**self.given, "batch": batch, "val_batch": batch}
         if images is None:
             return replace(self, given=given)
@@ -64,7 +64,7 @@ class Workload:
 
 
 def generated(workload: Workload, device: torch.device, folder: Path) -> Task:
-    """Images of noise over a colour of their class, on ``device``: one copy serves all jobs."""
+    """Images of noise on a colour for each class. They are on ``device`` once, for all runs."""
     shape, random = workload.shape, Generator().manual_seed(0)
     y = torch.randint(shape.classes, (shape.count,), generator=random)
     x = torch.randint(128, (shape.count, *shape.image), dtype=torch.uint8, generator=random)
@@ -94,7 +94,7 @@ def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> 
     shifted = parse(NOISE).apply(None, train.y, shape.classes, shape.trusted, random)
     trusted = as_they_are(train.subset(shifted.trusted, shifted.y[shifted.trusted]))
     assert isinstance(trusted, ImageFiles)
-    # The probe keeps trusted images on the device; decoded here once, and not twice by each method.
+    # The validation stream keeps trusted images on the device: decode them once here, not once for each method.
     decoded = Samples(torch.stack([trusted[i][0] for i in range(len(trusted))]), trusted.y)
     return Task(data, train.subset(torch.arange(shape.count), shifted.y), decoded, decoded, shifted)
 

@@ -1,4 +1,4 @@
-"""Estimation alone: the same weights as in a step, a row for each method and size, and solvers that are missing."""
+"""Weight estimation alone: the weights of a step, a row for each method and size, and missing solvers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import adiw
 import estimation
 import growth
 import scale
-from alone import DIVERGENCES, Alone, attempt
+from estimation_case import DIVERGENCES, EstimationCase, attempt
 from growth import Axis
 from timing import Plan, interleave
 
@@ -22,14 +22,14 @@ ONCE = Plan(rounds=1, times=1, limit=10.0)
 
 @pytest.mark.parametrize("method", [name for name in DIVERGENCES if "network" not in name])
 def test_a_call_is_one_estimate(method: str) -> None:
-    alone = Alone(method, 16, 12, CPU, store=100)
-    weights, _ = adiw.estimate_weights(alone.train.z, alone.val.z, DIVERGENCES[method])
+    case = EstimationCase(method, 16, 12, CPU, num_train=100)
+    weights, _ = adiw.estimate_weights(case.train.z, case.val.z, DIVERGENCES[method])
     if DIVERGENCES[method].side == "train":
         weights, _ = adiw.estimate_weights(
-            alone.train.z, alone.val.z, DIVERGENCES[method], state=adiw.reweighting.estimation.State(torch.ones(16))
+            case.train.z, case.val.z, DIVERGENCES[method], state=adiw.reweighting.estimation.State(torch.ones(16))
         )
-    torch.testing.assert_close(alone(), weights)
-    torch.testing.assert_close(alone.reweight.weights[alone.index], weights)
+    torch.testing.assert_close(case(), weights)
+    torch.testing.assert_close(case.reweight.weights[case.index], weights)
 
 
 def test_every_divergence_of_the_library_is_there() -> None:
@@ -37,9 +37,9 @@ def test_every_divergence_of_the_library_is_there() -> None:
 
 
 def test_features_are_matched_class_by_class() -> None:
-    alone = Alone("adiw-kl", 32, 32, CPU, classes=4)
-    assert alone().shape == (32,)
-    assert alone.reweight.transform.num_groups == 4
+    case = EstimationCase("adiw-kl", 32, 32, CPU, classes=4)
+    assert case().shape == (32,)
+    assert case.reweight.transform.num_groups == 4
 
 
 def test_rows_of_all_methods_and_solvers(tmp_path: Path) -> None:
@@ -47,18 +47,18 @@ def test_rows_of_all_methods_and_solvers(tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "estimation-cpu.json").read_text())["rows"]
     names = [*DIVERGENCES, "diw", "diw, cvxopt", "diw, osqp"]
     assert [(row["batch"], row["method"]) for row in rows] == [(batch, name) for batch in (8, 16) for name in names]
-    for row in rows:  # on a busy machine a solver may be left out for the time it would take
+    for row in rows:  # on a busy machine a solver may be skipped for the time it would take
         assert row.get("ratio", 0) > 0 or any(text in row["skipped"] for text in ("not installed", "expected")), row
 
 
-def test_a_solver_that_would_take_too_long_is_left_out() -> None:
+def test_a_solver_that_would_take_too_long_is_skipped() -> None:
     pytest.importorskip("cvxopt", reason="the solvers need the extra adiw[qp]")
     row = estimation.on_host("cvxopt", 64, CPU, {"ms": 1000.0, "batch": 16}, patience=20)
     assert row["skipped"] == "about 64 s expected"
     assert estimation.on_host("cvxopt", 64, CPU, None, patience=-1)["skipped"] == "there was no time left"
 
 
-def test_the_devices_own_solver_is_left_out_too_where_it_would_take_too_long() -> None:
+def test_the_devices_own_solver_is_skipped_too_where_it_would_take_too_long() -> None:
     before = [{"method": "diw", "engine": "eager", "batch": 8, "ms": 1000.0}]
     rows = estimation.on_device(16, CPU, ONCE, before, patience=5)
     assert rows[-1] == {"method": "diw", "engine": "eager", "batch": 16, "skipped": "about 8 s expected"}
@@ -83,16 +83,16 @@ def test_a_failure_while_setting_up_is_the_cases_own() -> None:
 @pytest.mark.parametrize("title", sorted(growth.AXES))
 def test_every_axis_grows_what_it_says(title: str) -> None:
     real = growth.AXES[title]
-    sizes = (16, 32) if real.grows != "store" else (100, 200)
+    sizes = (16, 32) if real.argument != "num_train" else (100, 200)
     fixed = dict.fromkeys(real.fixed, 16)
-    rows = growth.measure(title, Axis(real.grows, sizes, real.methods, fixed), CPU, ONCE)
+    rows = growth.measure(title, Axis(real.argument, sizes, real.methods, fixed), CPU, ONCE)
     assert [(row["method"], row["size"]) for row in rows] == [(m, size) for m in real.methods for size in sizes]
     assert all(row["ms"] > 0 for row in rows)
-    if real.grows == "store":
+    if real.argument == "num_train":
         assert rows[1]["bytes"] - rows[0]["bytes"] == 100 * scale.bytes_per_training_sample(rows[0]["method"])
 
 
-def test_a_size_that_cannot_be_is_a_row() -> None:
+def test_an_impossible_size_is_a_row_with_its_error() -> None:
     rows = growth.measure("batch", Axis("train", (0, 16), ("adiw-kl",), {"val": 16}), CPU, ONCE)
     assert "error" in rows[0]
     assert rows[1]["ms"] > 0

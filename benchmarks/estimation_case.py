@@ -1,4 +1,4 @@
-"""Weight estimation alone: what a step of a method does between the losses and the weights."""
+"""A case for a timer: one weight estimation, from given losses to weights, without the training step around it."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ DIVERGENCES: dict[str, Divergence] = {
     "adiw-wa": Wasserstein(),
     "adiw-wa, critic network": Wasserstein(critic="network"),
 }
-DIM = 512  # of the features, where classes are told apart: ResNet-18's last layer
+DIM = 512  # of the features: as many as the last layer of ResNet-18 has
 
 
-class Alone:
-    """A method with a batch of made-up losses to estimate weights from; a call is one estimate.
+class EstimationCase:
+    """A method with a batch of generated losses; a call estimates their weights once.
 
     Args:
         method: a name in ``DIVERGENCES``, or "diw".
         train, val: samples in the training and in the validation batch.
-        store: samples in the training set.
-        classes: match features of this many classes instead of losses.
-        solver: of DIW.
+        num_train: samples in the training set.
+        classes: match features, class by class, instead of losses.
+        solver: the solver of DIW.
     """
 
     def __init__(
@@ -44,24 +44,24 @@ class Alone:
         train: int,
         val: int,
         device: torch.device,
-        store: int = 50_000,
+        num_train: int = 50_000,
         classes: int | None = None,
         solver: str = "gpu",
     ) -> None:
-        store = max(store, train)
+        num_train = max(num_train, train)
         random = Generator().manual_seed(0)
         model, criterion = nn.Linear(1, 2), nn.CrossEntropyLoss(reduction="none")
         trusted = TensorDataset(torch.zeros(val, 1), torch.zeros(val, dtype=torch.long))
         common: dict[str, Any] = {"val_batch": val, "warmup_steps": 0, "generator": random}
         if method == "diw":
             solve: Any = solver
-            self.reweight: Any = DIW(model, criterion, trusted, store, solver=solve, **common)
+            self.reweight: Any = DIW(model, criterion, trusted, num_train, solver=solve, **common)
         else:
             transform: Any = "loss" if classes is None else Features(None, num_classes=classes)
             divergence = DIVERGENCES[method]
-            self.reweight = ADIW(model, criterion, trusted, store, divergence, transform=transform, **common)
+            self.reweight = ADIW(model, criterion, trusted, num_train, divergence, transform=transform, **common)
         self.reweight.to(device)
-        self.index = (torch.arange(train) * (store // train)).to(device)
+        self.index = (torch.arange(train) * (num_train // train)).to(device)
         self.train = _observed(train, classes, random, device)
         z, group = _observed(val, classes, random, device)
         self.val = Window(torch.arange(val, device=device), z, group)
@@ -76,29 +76,29 @@ class Alone:
 
     @property
     def bytes(self) -> int:
-        """What the method keeps on its device."""
+        """Bytes of the buffers that the method keeps on its device."""
         return sum(buffer.nbytes for buffer in self.reweight.buffers())
 
 
 def _observed(count: int, classes: int | None, random: Generator, device: torch.device) -> Observed:
-    """Losses from an exponential distribution, or features of length one and their classes."""
+    """Losses from an exponential distribution, or features of norm one and their classes."""
     if classes is None:
         return Observed(torch.empty(count, 1).exponential_(generator=random).to(device), None)
     z = nn.functional.normalize(torch.randn(count, DIM, generator=random))
     return Observed(z.to(device), torch.randint(classes, (count,), generator=random).to(device))
 
 
-def timer_of(alone: Alone, device: torch.device, engine: str) -> Timer:
-    """A timer of the estimate, warmed up; where it is to be replayed as a graph, an obstacle to that is an error."""
+def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:
+    """A timer of the estimate, after warm-up. A step that cannot be captured as a CUDA graph is an error."""
     if engine == "compiled":
-        alone.reweight.compile(dynamic=False)
+        case.reweight.compile(dynamic=False)
     if engine == "eager":
         for _ in range(WARM_UP):
-            alone()
-        return repeated(alone, device)
-    torch.cuda.synchronize()  # the batch was made on another stream
+            case()
+        return repeated(case, device)
+    torch.cuda.synchronize()  # the batch was generated on another stream
     stream = torch.cuda.Stream()
-    step = Captured(lambda: _discard(alone()), _refuse, lambda: generators_of(alone.reweight))
+    step = Captured(lambda: _discard(case()), _refuse, lambda: generators_of(case.reweight))
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP + 1):
             step()
@@ -125,7 +125,7 @@ def engines(device: torch.device) -> tuple[str, ...]:
 
 
 def attempt(make: Callable[[], Timer]) -> Timer:
-    """The timer that ``make`` gives, or one that raises what ``make`` raised: the failure becomes that case's own."""
+    """The timer that ``make`` returns, or a timer that raises the error of ``make``: other cases are still timed."""
     try:
         return make()
     except Exception as problem:
