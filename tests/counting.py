@@ -1,4 +1,4 @@
-"""A backend of torch.compile that shows whether anything was compiled, and whether it is used."""
+"""A backend for torch.compile that counts graphs and their calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 class Counting:
-    """Runs graphs as they are, and counts them and their calls."""
+    """Runs graphs without compiling them, and counts them and their calls."""
 
     def __init__(self) -> None:
         self.graphs = self.calls = 0

@@ -1,4 +1,4 @@
-"""Questions about arguments, which any value may be put to."""
+"""The checks of arguments accept any value and raise only the errors that they are for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STRANGE = (None, "", "1", b"1", [], {}, object(), int, 1 + 2j, True, math.nan, 1
 
 
 @pytest.mark.parametrize("value", STRANGE)
-def test_what_is_no_number_is_none_and_raises_nothing(value: object) -> None:
+def test_values_that_are_not_numbers(value: object) -> None:
     assert not any((is_real(value), is_number(value), is_positive(value), is_count(value)))
     with pytest.raises((TypeError, ValueError), match="steps must be"):
         check_count("steps", value, least=1)

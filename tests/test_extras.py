@@ -1,4 +1,4 @@
-"""Each extra alone gives what it promises, and what is used without its extra says which to install."""
+"""Each extra alone is enough for its features; without it, the error names the extra to install."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.alone import EXTRAS, PROJECT, ROOT, install, run
+from tests.isolated_install import EXTRAS, PROJECT, ROOT, TOOLS, install, run
 
-TOOLS = {"all", "dev", "docs", "torture"}  # collections, and what only this repository needs
-PROMISES = {
+FEATURES = {
     "classic": """
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
 print(KMM().fit([[0.0], [1.0], [2.0]], [[1.0], [1.5]]).weights_.shape)
@@ -63,7 +62,7 @@ from adiw.integrations.huggingface import ReweightingMixin
 type("ReweightedTrainer", (ReweightingMixin, Trainer), {})
 """,
 }
-# What is used, and the extra that its error must name.
+# A statement, and the extra that its error must name.
 WITHOUT = {
     "import adiw.classic": "classic",
     "from adiw.cli import main; main()": "cli",
@@ -75,7 +74,7 @@ WITHOUT = {
     "import adiw.integrations.lightning": "lightning",
     "import adiw.integrations.huggingface": "hf",
 }
-# Each of them in one interpreter: what it says, behind its extra.
+# Run all statements in one interpreter; print the extra and the error of each.
 EACH = """
 for statement, extra in {table!r}.items():
     try:
@@ -83,7 +82,7 @@ for statement, extra in {table!r}.items():
     except BaseException as error:
         print(extra, type(error).__name__, error)
     else:
-        print(extra, "said nothing")
+        print(extra, "no error")
 """
 
 
@@ -94,25 +93,25 @@ def installed(folder: Path, requirements: list[str]) -> Path:
         pytest.skip(f"this environment lacks {error.name}")
 
 
-def test_every_extra_promises_something_and_all_holds_them() -> None:
-    assert set(PROMISES) == set(EXTRAS) - TOOLS == set(WITHOUT.values())
+def test_every_extra_is_tested_and_is_in_all() -> None:
+    assert set(FEATURES) == set(EXTRAS) - TOOLS == set(WITHOUT.values())
     (everything,) = EXTRAS["all"]
-    assert set(everything.removeprefix("adiw[").removesuffix("]").split(",")) == set(PROMISES)
+    assert set(everything.removeprefix("adiw[").removesuffix("]").split(",")) == set(FEATURES)
 
 
-@pytest.mark.parametrize("extra", PROMISES)
-def test_an_extra_alone_gives_what_it_promises(extra: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("extra", FEATURES)
+def test_an_extra_alone_is_enough_for_its_features(extra: str, tmp_path: Path) -> None:
     folder = installed(tmp_path / "alone", PROJECT["dependencies"] + EXTRAS[extra])
-    done = run(folder, PROMISES[extra])
+    done = run(folder, FEATURES[extra])
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_without_its_extra_each_part_says_what_to_install(tmp_path: Path) -> None:
+def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> None:
     folder = installed(tmp_path / "core", PROJECT["dependencies"])
     done = run(folder, EACH.format(table=WITHOUT))
-    said = done.stdout.splitlines()
-    assert len(said) == len(WITHOUT), done.stderr[-2000:]
-    for line, extra in zip(said, WITHOUT.values(), strict=True):
+    errors = done.stdout.splitlines()
+    assert len(errors) == len(WITHOUT), done.stderr[-2000:]
+    for line, extra in zip(errors, WITHOUT.values(), strict=True):
         assert f'pip install "adiw[{extra}]"' in line
 
 

@@ -1,4 +1,4 @@
-"""The versions that are declared are those that were run, and the code asks for the same."""
+"""The declared versions are the tested ones, and the code requires the same."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from tests.alone import EXTRAS, PROJECT, ROOT
+from tests.isolated_install import EXTRAS, PROJECT, ROOT, TOOLS
 
-TOOLS = {"all", "dev", "docs", "torture"}  # collections, and what only this repository needs
 DECLARED = [
     Requirement(text)
     for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.keys() - TOOLS for text in EXTRAS[extra])]
 ]
-RECORDS = ["lowest", "newest", "python312"]
-SINCE = {"jinja2"}  # declared after the records were made: `make versions` makes them again, and this set is empty
+RECORDS = sorted(file.stem for file in (ROOT / "versions").glob("*.txt"))
+SINCE = {"jinja2"}  # declared after the records were written; empty after the next `make versions`
 
 
 def pins(name: str) -> dict[str, Version]:
@@ -48,11 +47,11 @@ def test_the_newest_versions_are_in_the_range() -> None:
 
 
 @pytest.mark.parametrize("module", ["lightning", "huggingface"])
-def test_the_integrations_ask_for_the_floors(module: str) -> None:
+def test_the_integrations_require_the_floors(module: str) -> None:
     text = (ROOT / "src" / "adiw" / "integrations" / f"{module}.py").read_text()
-    asked = re.findall(r'^require\("([\w-]+)", "([\d.]+)", "(\w+)"\)', text, re.MULTILINE)
-    assert asked
-    for package, least, extra in asked:
+    required = re.findall(r'^require\("([\w-]+)", "([\d.]+)", "(\w+)"\)', text, re.MULTILINE)
+    assert required
+    for package, least, extra in required:
         assert f"{package}>={least}" in EXTRAS[extra]
 
 
@@ -65,7 +64,7 @@ def test_the_records_are_of_these_versions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_nothing_failed_in_a_python_that_is_declared(name: str) -> None:
+def test_no_test_failed_with_a_declared_python(name: str) -> None:
     record = json.loads((ROOT / "results" / "versions" / f"{name}.json").read_text())
     assert record["versions"]["python"] in SpecifierSet(PROJECT["requires-python"])
     assert record["parts"]
@@ -73,14 +72,14 @@ def test_nothing_failed_in_a_python_that_is_declared(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_no_extra_was_missing_where_the_records_were_made(name: str) -> None:
+def test_no_extra_was_missing_in_the_recorded_runs(name: str) -> None:
     record = json.loads((ROOT / "results" / "versions" / f"{name}.json").read_text())
     reasons = {reason for part in record["parts"].values() for reason in part["skipped"]}
     used = EXTRAS.keys() - TOOLS
     assert [reason for reason in reasons if any(f"adiw[{extra}]" in reason for extra in used)] == []
 
 
-def test_the_classifiers_name_pythons_that_ran() -> None:
+def test_the_classifiers_name_the_tested_pythons() -> None:
     records = (ROOT / "results" / "versions").glob("*.json")
     ran = {".".join(json.loads(file.read_text())["versions"]["python"].split(".")[:2]) for file in records}
     named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)}

@@ -1,4 +1,4 @@
-"""Imports go one way: every module under src/adiw against the arrows of the design."""
+"""Packages import only those below them, in the order of the design."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MATHS = {TOP, "matching"}  # tensors in, tensors out
 METHOD = MATHS | {"divergences", "distributed", "reweighting"}
 PUBLIC = "__init__"
 CORE = METHOD | {PUBLIC, "classic"}
-BESIDE = {"baselines", "data", "shifts", "models"}  # on the core, and not on each other
+BESIDE = {"baselines", "data", "shifts", "models"}  # they import the core, and not each other
 # What each package may import besides itself.
 ALLOWED: dict[str, set[str]] = {
     TOP: set(),
@@ -33,12 +33,12 @@ ALLOWED: dict[str, set[str]] = {
     "reports": {"experiments"},
     "cli": CORE | BESIDE | {"engine", "experiments", "integrations", "reports"},
 }
-# Beyond the standard library; what is not named here may import what its extra brings.
+# Allowed packages besides the standard library; a layer that is not listed may import those of its extra.
 LIBRARIES = {package: {"torch", "numpy"} for package in CORE} | {"classic": {"torch", "numpy", "sklearn", "scipy"}}
 
 
 def imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """(line, dotted name in parts) of everything a file imports, wherever in the file it does."""
+    """(line, parts of the dotted name) of every import in a file, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, tuple(alias.name.split("."))) for alias in node.names)
@@ -49,7 +49,7 @@ def imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[int, tuple[s
 
 
 def layer_of(part: str, root: Path) -> str | None:
-    """The layer of ``adiw.<part>``; None for what the design does not know."""
+    """The layer of ``adiw.<part>``; None for a folder that is not in the design."""
     if part == "__main__":  # python -m adiw
         return "cli"
     if part in ALLOWED:
@@ -60,7 +60,7 @@ def layer_of(part: str, root: Path) -> str | None:
 
 
 def violations(root: Path) -> list[str]:
-    """Every import below ``root`` that goes against the arrows, as "file:line: why"."""
+    """Every forbidden import below ``root``, as "file:line: reason"."""
     found = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -69,13 +69,13 @@ def violations(root: Path) -> list[str]:
             found.append(f"{path}:1: the design has no layer {own!r}")
             continue
         for line, name in imports(path, ("adiw", *parts[:-1])):
-            why = _against(own, layer, name, root)
+            why = _forbidden(own, layer, name, root)
             if why:
                 found.append(f"{path}:{line}: {why}")
     return found
 
 
-def _against(own: str, layer: str, name: tuple[str, ...], root: Path) -> str | None:
+def _forbidden(own: str, layer: str, name: tuple[str, ...], root: Path) -> str | None:
     if name[0] != "adiw":
         known = LIBRARIES.get(layer)
         if known is not None and name[0] not in known | sys.stdlib_module_names:
@@ -123,7 +123,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
         {"cli.py": "import typer\nfrom adiw.reports import page\nfrom adiw.engine import step"},
     ],
 )
-def test_imports_that_follow_the_arrows(tmp_path: Path, files: dict[str, str]) -> None:
+def test_allowed_imports(tmp_path: Path, files: dict[str, str]) -> None:
     assert violations(tree(tmp_path, files)) == []
 
 
@@ -163,7 +163,7 @@ def test_imports_that_follow_the_arrows(tmp_path: Path, files: dict[str, str]) -
         ("helpers/more.py", "", 1),
     ],
 )
-def test_an_import_against_the_arrows_is_found(tmp_path: Path, file: str, text: str, line: int) -> None:
+def test_a_forbidden_import_is_found(tmp_path: Path, file: str, text: str, line: int) -> None:
     known = {f"{name}/__init__.py": "" for name in ALLOWED if name not in (TOP, PUBLIC)}
     found = violations(tree(tmp_path, {**known, file: text}))
     assert len(found) == 1

@@ -1,1 +1,1 @@
-"""Long checks of what must not break: ``make torture``. The tests run a short form of each."""
+"""Long reliability checks: ``make torture`` runs them, and the tests run a short form of each."""

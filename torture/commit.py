@@ -1,4 +1,4 @@
-"""The commit that a record is of: what the checks write themselves does not make the tree another one."""
+"""The commit of a record. Files that the checks write themselves do not count as changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITTEN = (":!results/torture", ":!docs/reliability.md")
 
 @functools.cache
 def commit() -> str:
-    """The commit of the tree when this was first asked, with "-dirty" behind it where the tree had changes."""
+    """The commit of the tree at the first call, with the suffix "-dirty" if the tree has changes."""
     if given := os.environ.get("ADIW_COMMIT"):
         return given
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)

@@ -1,4 +1,4 @@
-"""Whether two runs' folders hold the same run: every file bit for bit, times and what depends on them apart."""
+"""Compare the folders of two runs: every file bit for bit, except times."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from adiw.engine.checkpoint import NAME, load
 from adiw.experiments.run import FILES
 
-TIMES = ("timing.jsonl", "result.json")  # have seconds in them; the result is compared without
+TIMES = ("timing.jsonl", "result.json")  # contain seconds; the result is compared without them
 
 
 def differences(expected: Path, found: Path) -> list[str]:
-    """What differs between the two folders, in words; empty when nothing does."""
+    """One line for each difference between the two folders."""
     lines = [
         f"{name} differs" for name in FILES if name not in TIMES and _bytes(expected / name) != _bytes(found / name)
     ]
@@ -28,7 +28,7 @@ def differences(expected: Path, found: Path) -> list[str]:
 
 
 def unequal(a: Any, b: Any, place: str = "") -> list[str]:
-    """Where two nested values differ; tensors are compared bit for bit."""
+    """The paths at which two nested values differ; tensors are compared bit for bit."""
     if type(a) is not type(b):
         return [place]
     if isinstance(a, dict):

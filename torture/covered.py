@@ -1,7 +1,7 @@
-"""The last measurement of coverage as a small record: ``make coverage`` runs the suite, then this.
+"""Write a record of the coverage: ``make coverage`` runs the suite, then this.
 
-``python -m torture.covered`` reads .coverage, writes results/torture/coverage.json and fails below the goal. It is no
-check that runs by itself, so it has no ``main``: the suite is what it measures.
+``python -m torture.covered`` reads .coverage, writes results/torture/coverage.json and fails below the goal. It has
+no ``main``, because it is not one of the checks of ``python -m torture``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GOAL = 95.0  # percent of lines and of branches
 
 
 def write_record() -> bool:
-    """Write the record from the measurement; whether lines and branches are above the goal."""
+    """Write the record; return whether lines and branches are above the goal."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "coverage.json"
         subprocess.run([sys.executable, "-m", "coverage", "json", "-q", "-o", str(report)], cwd=ROOT, check=True)
@@ -34,7 +34,7 @@ def write_record() -> bool:
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """Percent of lines and branches in all, and for each file with what it lacks."""
+    """Percent of lines and branches, and for each file the lines and branches that are not covered."""
     totals = report["totals"]
     files = {name: _file(file) for name, file in sorted(report["files"].items())}
     lines = _percent(totals["covered_lines"], totals["num_statements"])
@@ -57,7 +57,7 @@ def summary(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file(file: dict[str, Any]) -> dict[str, Any]:
-    """{"lines": [12], "branches": [[7, 9]]} that no test runs; a branch goes from line to line. Empty for none."""
+    """The lines and branches that no test runs, such as {"lines": [12], "branches": [[7, 9]]} (from line 7 to 9)."""
     missing = {"lines": file["missing_lines"], "branches": file["missing_branches"]}
     return {name: found for name, found in missing.items() if found}
 

@@ -1,4 +1,4 @@
-"""Bad inputs for every public name and every command: a clear error or a defined result, and nothing else."""
+"""Bad inputs for every public name and every command must give a clear error or a defined result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torture.entries import entries
 from torture.record import Record, arguments
 from torture.verdict import verdict
 
-PART, COMMANDS, OUTSIDE = 500, 0.1, 0.002  # inputs of a part; shares for the command, and in its own process
+PART, COMMANDS, OUTSIDE = 500, 0.1, 0.002  # inputs of a part; share for the command; share in a new process
 ABOUT = "generated bad inputs for the public names and the command: a clear error or a defined result, no traceback"
 
 
@@ -35,12 +35,12 @@ def check_names(count: int, random: Random, work: Path, counts: Counter[str], wr
         found, details = verdict(partial(entry.call, **entry.good() | changed), entry.defined)
         counts[found] += 1
         if found == "wrong":
-            told = ", ".join(f"{name}={shown(value)}" for name, value in changed.items())
-            wrong.append(f"{entry.name}: {details} <- {told}")
+            given = ", ".join(f"{name}={shown(value)}" for name, value in changed.items())
+            wrong.append(f"{entry.name}: {details} <- {given}")
 
 
 def check_part(count: int, seed: str) -> tuple[Counter[str], list[str]]:
-    """Try ``count`` inputs: (counts, what went wrong)."""
+    """Try ``count`` inputs; return the counts and the failures."""
     torch.set_num_threads(1)
     random, counts, wrong = Random(seed), Counter[str](), []
     commands, here = round(COMMANDS * count), Path.cwd()
@@ -55,7 +55,7 @@ def check_part(count: int, seed: str) -> tuple[Counter[str], list[str]]:
 
 
 def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """The same in parts, each with its own random numbers, in as many processes as there are processors."""
+    """Try ``count`` inputs in parts with their own seeds, on all processors."""
     parts = [(min(PART, count - start), f"{seed} {start}") for start in range(0, count, PART)]
     with get_context("spawn").Pool(min(len(parts), os.cpu_count() or 1)) as pool:
         found = pool.starmap(check_part, parts, chunksize=1)

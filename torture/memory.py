@@ -1,4 +1,4 @@
-"""Memory and open files over 10,000 steps: the core loop with every divergence, and a run of the engine."""
+"""Memory, objects and open files must not grow over 10,000 steps: the loop with every divergence, and a run."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from torture.commit import commit
 
 RESULTS = Path(__file__).parents[1] / "results" / "torture"
 STEPS = 10_000
-OBJECTS, MIB = 100, 16.0  # more than this over all steps, whatever their number, is a leak
-ROW_OBJECTS = 8  # that an epoch of a run adds: its rows of metrics and timing
+OBJECTS, MIB = 100, 16.0  # growth over all steps above this is a leak
+ROW_OBJECTS = 8  # objects that an epoch of a run adds: its rows of metrics and timing
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a process holds: live Python objects, resident memory, open files."""
+    """Python objects, resident memory and open files of this process."""
 
     objects: int
     mib: float
@@ -50,7 +50,7 @@ class Held:
         return Held(self.objects - before.objects, self.mib - before.mib, self.handles - before.handles)
 
     def fault(self, epochs: int = 0) -> str | None:
-        """Why this is too much to have been added, None when it is not."""
+        """Why this growth is a leak; None when it is not."""
         if self.objects > OBJECTS + ROW_OBJECTS * epochs:
             return f"{self.objects} more objects"
         if self.mib > MIB:
@@ -65,7 +65,7 @@ def divergences() -> dict[str, Divergence]:
 
 
 def training_step(divergence: Divergence, features: bool) -> Callable[[], None]:
-    """A whole step of training, as a user writes it."""
+    """A complete training step, as in a user's loop."""
     generator = Generator().manual_seed(0)
     x, y = torch.randn(256, 8, generator=generator), torch.randint(4, (256,), generator=generator)
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
@@ -86,7 +86,7 @@ def training_step(divergence: Divergence, features: bool) -> Callable[[], None]:
 
 
 def growth(step: Callable[[], object], steps: int, warm: int = 100) -> Held:
-    """What ``steps`` steps add, after ``warm`` of them have filled caches and buffers."""
+    """Growth over ``steps`` steps, after ``warm`` steps that fill caches and buffers."""
     for _ in range(warm):
         step()
     before = Held.now()
@@ -96,7 +96,7 @@ def growth(step: Callable[[], object], steps: int, warm: int = 100) -> Held:
 
 
 def engine_growth(epochs: int, folder: Path, warm: int = 5, batch: int = 16) -> Held:
-    """What the epochs of ``adiw run`` on digits add, after the first ``warm`` of them."""
+    """Growth over the epochs of a run on digits, after the first ``warm`` epochs."""
     seen: dict[int, Held] = {}
 
     def look(row: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def main() -> None:
         "wrong": wrong,
         "rows": [{"loop": key, **asdict(held), "mib": round(held.mib, 2)} for key, held in found.items()],
         "seconds": round(time.monotonic() - begun, 1),
-        "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
+        "load": round(os.getloadavg()[0], 1),  # of the last minute
         **provenance(torch.device("cpu")),
         "commit": commit(),
     }

@@ -1,4 +1,4 @@
-"""Two and four processes with a part of each batch against one with all of it, for every variant of ADIW."""
+"""Two and four processes with a part of each batch must give the weights of one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processe
 from torture.commit import commit
 
 STEPS, SIZES, BOUND = 200, (2, 4), 1e-5
-STRETCH = 25  # steps after which the processes begin again with the same state, where a rounding grows by itself
+STRETCH = 25  # steps after which all processes restart from the same state, for variants that amplify rounding
 NUDGE = 1e-15
 NETWORK = Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)
 MORE: dict[str, Callable[[], dict[str, Any]]] = {
@@ -36,15 +36,15 @@ MORE: dict[str, Callable[[], dict[str, Any]]] = {
     "features squared": lambda: {"transform": Features("1", num_classes=4), "divergence": Squared(width=0.3)},
     "features network": lambda: {"transform": Features("1", num_classes=4), "divergence": NETWORK},
 }
-# A kernel of 0.007 of the typical distance: a loss that differs in its last digit changes the next weights a hundred
-# times as much, and they the next loss. The growth of a nudge, in one process, is in the record.
+# These variants amplify rounding: with a kernel of 0.007 times the typical distance, a loss that differs in its last
+# digit changes the next weights a hundred times as much. The record has the growth of such a change in one process.
 SENSITIVE: dict[str, Callable[[], dict[str, Any]]] = {
     "mmd auto": lambda: {"divergence": MMD(width="auto")},
     "mmd local auto": lambda: {"divergence": MMD(width="auto", step="local")},
 }
 STEADY = {**VARIANTS, **MORE}
 DRAWN = (*EVEN, "features network")
-PARTS = slice(0, 1), slice(1, None)  # of what ``outcome`` returns: weights, parameters
+PARTS = slice(0, 1), slice(1, None)  # of ``outcome``: weights, parameters
 Outcomes = dict[str, list[list[Tensor]]]
 
 
@@ -53,7 +53,7 @@ def outcome(trained: dict[str, Any]) -> list[Tensor]:
 
 
 def in_stretches(rank: int, size: int, make: Callable[[], dict[str, Any]], steps: int, states: list[Any]) -> Any:
-    """(outcomes, states) of each stretch; it begins with the state that is given, or where the last one ended."""
+    """(outcomes, states) of each stretch. A stretch starts from the given state, or where the last one ended."""
     found, reached = [], [None]
     for k, first in enumerate(range(0, steps, STRETCH)):
         start = states[k] if states else reached[-1]
@@ -64,9 +64,9 @@ def in_stretches(rank: int, size: int, make: Callable[[], dict[str, Any]], steps
 
 
 def work(rank: int, size: int, steps: int, saved: str = "") -> tuple[Outcomes, dict[str, list[Any]]]:
-    """Weights and parameters of every variant after these steps, or after each stretch of them; with its states.
+    """Weights and parameters of every variant after these steps, or after each stretch, and the states.
 
-    ``saved`` is the file of the states to begin the stretches with.
+    ``saved`` is a file with the states from which the stretches start.
     """
     states = torch.load(saved, weights_only=False) if saved else {}
     found, reached = {}, {}
@@ -78,7 +78,7 @@ def work(rank: int, size: int, steps: int, saved: str = "") -> tuple[Outcomes, d
 
 
 def growth(steps: int) -> dict[str, list[float]]:
-    """How far the weights of one process are from those of one whose first parameters were nudged, by stretches."""
+    """For each stretch, the difference of the weights of one process after a tiny change of its first parameters."""
     ends = range(STRETCH, steps + 1, STRETCH)
     return {
         name: [
@@ -90,16 +90,16 @@ def growth(steps: int) -> dict[str, list[float]]:
 
 
 def largest(first: list[Tensor], second: list[Tensor]) -> float:
-    """The largest difference between two lists of tensors; nan where there is one."""
+    """The largest difference between two lists of tensors; nan if any entry is nan."""
     return float(torch.stack([(a - b).abs().max() for a, b in zip(first, second, strict=True)]).max())
 
 
 def compare(steps: int) -> list[dict[str, Any]]:
-    """A row for every variant and number of processes: how far the process that is furthest off is from one alone."""
+    """A row for every variant and number of processes: the largest difference from the result of one process."""
     ((alone, states),) = in_processes(1, work, steps)
     with tempfile.NamedTemporaryFile() as saved, ThreadPoolExecutor(len(SIZES)) as pool:
         torch.save(states, saved.name)
-        # Both numbers at once: processes that wait for each other leave time.
+        # Both numbers of processes at once: processes that wait for each other leave the CPU idle.
         results = list(pool.map(lambda size: in_processes(size, work, steps, saved.name), SIZES))
     rows = []
     for size, processes in zip(SIZES, results, strict=True):
@@ -109,8 +109,8 @@ def compare(steps: int) -> list[dict[str, Any]]:
                 for process, _ in processes
                 for found, kept in zip(process[name], expected, strict=True)
             ]
-            weights, parameters = torch.tensor(far).amax(0).tolist()  # a nan comes through this
-            row = {"variant": name, "processes": size, "begun anew every": STRETCH if name in SENSITIVE else None}
+            weights, parameters = torch.tensor(far).amax(0).tolist()  # amax propagates nan
+            row = {"variant": name, "processes": size, "restarted every": STRETCH if name in SENSITIVE else None}
             rows.append({**row, "weights": weights, "parameters": parameters})
     return rows
 
@@ -126,7 +126,7 @@ def main() -> int:
             **{"steps": STEPS, "bound": BOUND, "dtype": "float64", "backend": "gloo", "batch norm": "absent"},
             **{"num_train": NUM_TRAIN, "batch": f"{BATCH - 4} to {BATCH}", "num_val": NUM_VAL, "dropout": "absent"},
             "seeds": "data 0, network 1, step k draws its batch with seed k, process r makes its method with seed r",
-            "begun anew": f"where a rounding grows by itself: every {STRETCH} steps, with the state of one alone",
+            "restarted": f"variants that amplify rounding: every {STRETCH} steps, from the state of one process",
         },
         "counts": {"comparisons": len(rows), f"beyond {BOUND}": len(off)},
         "figures": {what: max(row[what] for row in rows) for what in ("weights", "parameters")},

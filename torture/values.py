@@ -1,4 +1,4 @@
-"""Bad values of every kind that an argument may be given, and some that are good: most are tried in its place."""
+"""Values to pass in place of a valid argument: most are bad, some are good."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 class Strange:
-    """Takes anything and can nothing."""
+    """An object that accepts any arguments and has no methods."""
 
     def __init__(self, *given: Any) -> None: ...
 
@@ -43,7 +43,7 @@ SPECIAL = (NAN, INF, -INF, 1e30, -1e30, 1e-30, 0.0, -1.0)
 
 
 def tensor(random: Random, good: torch.Tensor | None = None) -> Any:
-    """Anything but a good tensor, mostly: another type, shape, kind of number, or numbers that break arithmetic."""
+    """Mostly a bad tensor: another type, shape or dtype, or numbers that break arithmetic."""
     kind = random.randrange(6)
     if kind == 0:
         return random.choice(
@@ -64,7 +64,7 @@ def tensor(random: Random, good: torch.Tensor | None = None) -> Any:
 
 
 def index(random: Random, size: int, num_train: int) -> Any:
-    """Sample numbers: out of range, repeated, of another type or shape."""
+    """A sample index: out of range, repeated, or of another type or shape."""
     if random.random() < 0.3:
         return tensor(random)
     numbers = [random.choice((0, 1, 2, num_train - 1, num_train, -1, 2**40, -(2**40))) for _ in range(size)]
@@ -73,7 +73,7 @@ def index(random: Random, size: int, num_train: int) -> Any:
 
 
 def array(random: Random, good: np.ndarray | None = None) -> Any:
-    """Rows of features as users may give them by mistake."""
+    """Rows of features with the mistakes that users make."""
     kind = random.randrange(4)
     if kind == 0:
         ragged, words = [[1.0], [2.0, 3.0]], [["a", "b"], ["c", "d"]]
@@ -91,7 +91,7 @@ def array(random: Random, good: np.ndarray | None = None) -> Any:
 
 
 def content(random: Random, good: bytes) -> bytes:
-    """A file that is empty, cut, of random bytes, or has some bytes changed."""
+    """The content of a file: empty, cut, random, or with some bytes changed."""
     kind = random.randrange(4)
     if kind == 0:
         return random.randbytes(random.choice((0, 1, 16, 200)))
@@ -104,7 +104,7 @@ def content(random: Random, good: bytes) -> bytes:
 
 
 def json_value(random: Random, depth: int = 2) -> Any:
-    """Something that JSON can hold."""
+    """A random value that JSON can represent."""
     kind = random.randrange(9 if depth else 7)
     if kind == 7:
         return [json_value(random, depth - 1) for _ in range(random.randrange(3))]

@@ -1,4 +1,4 @@
-"""Whether a call ended as it should: with a result that is defined, or with an error that somebody wrote."""
+"""Judge a call: it must return a defined result, or raise an error that this library raises on purpose."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import torch
 import adiw
 
 SOURCE = Path(adiw.__file__).parent
-# Checks that are left to others on purpose: their messages say what was expected and what came.
+# Packages that check arguments for this library: their messages say what was expected and what came.
 DELEGATES = ("/sklearn/", "/skorch/", "numpy/random/", "/lightning/pytorch/trainer/connectors/")
 TORCH_STATE = ("torch/nn/modules/module.py", "load_state_dict")
 
 
 def verdict(call: Callable[[], Any], defined: Callable[[Any], str | None]) -> tuple[str, str]:
-    """("clear error" or "defined result", what it was), or ("wrong", why)."""
+    """("clear error", its text), ("defined result", ""), or ("wrong", the reason)."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -36,7 +36,7 @@ def verdict(call: Callable[[], Any], defined: Callable[[Any], str | None]) -> tu
 
 
 def unclear(error: Exception) -> str | None:
-    """What is wrong with an error: it says nothing, or nobody here raised it."""
+    """What is wrong with an error: it has no message, or no ``raise`` statement of this library raised it."""
     if not str(error).strip():
         return "an error without a message"
     file, line, function = innermost(error.__traceback__)
@@ -47,11 +47,11 @@ def unclear(error: Exception) -> str | None:
     if Path(file).is_relative_to(SOURCE) and line in raising_lines(file):
         return None
     place = Path(file).relative_to(SOURCE) if Path(file).is_relative_to(SOURCE) else file
-    return f"not raised here but at {place}:{line}"
+    return f"not raised on purpose, but at {place}:{line}"
 
 
 def in_callers_code(traceback: TracebackType | None) -> bool:
-    """Whether an error came out of code that was handed in, such as a criterion: what that raises is not ours."""
+    """Whether the error comes from code that was passed in, such as a criterion; such errors are fine."""
     entered = False
     while traceback is not None:
         file = Path(traceback.tb_frame.f_code.co_filename)
@@ -72,7 +72,7 @@ def innermost(traceback: TracebackType | None) -> tuple[str, int, str]:
 
 @functools.cache
 def raising_lines(file: str) -> set[int]:
-    """The lines of a file that belong to a raise statement."""
+    """The lines of all ``raise`` statements of a file."""
     nodes = ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
     spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in nodes if isinstance(n, ast.Raise)]
     return {line for span in spans for line in span}
@@ -91,7 +91,7 @@ def weights(result: Any) -> str | None:
 
 
 def anything(result: Any) -> str | None:
-    """Whatever it is, it was accepted and is used by nobody yet."""
+    """Every result is fine."""
     return None
 
 

@@ -1,10 +1,10 @@
 """Run the tests with other versions: ``python versions/run.py lowest --python python3.11 [tests/baselines ...]``.
 
-Makes an environment from versions/NAME.txt, runs each part of the tests in a process of its own, and writes
-results/versions/NAME.json: versions, commit, and for each part how many tests passed, which failed, and how many were
-skipped for which reason. Parts that are not run keep the record that they have of the same Python, torch and numpy,
-with the commit that it was made at and the versions that have changed since (``with``). ``--as-is`` runs with the
-packages that an interpreter has; versions/NAME.txt only names them.
+Creates an environment from versions/NAME.txt, runs each part of the tests in its own process, and writes
+results/versions/NAME.json: versions, commit, and for each part the number of passed tests, the failed tests, and the
+number of skipped tests by reason. A part that is not run keeps its record if Python, torch and numpy are the same.
+That record then has the commit of that run and the other versions that differ (``with``). ``--as-is`` runs with the
+packages of an existing interpreter; versions/NAME.txt then only lists which versions to record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = {"gpu"}  # what needs a device
+EXCLUDED = {"gpu"}  # needs a CUDA device
 TOOLS = ["pytest==9.2.0", "hypothesis==6.170.15", "hatchling==1.33.0", "packaging"]
-BAD = {"failure", "error"}  # in a JUnit report
+BAD = {"failure", "error"}  # elements of a JUnit report
 PACKAGES = """
 import json, platform, sys
 from importlib import metadata
@@ -34,13 +34,13 @@ BASE = ("python", "torch", "numpy")
 
 
 def parts() -> list[str]:
-    """The folders of the tests, the files directly below as one part, and the doctests."""
+    """The files directly in tests/ as one part, each folder of tests/, and the doctests of src/."""
     folders = (path for path in (ROOT / "tests").iterdir() if path.is_dir() and list(path.glob("test_*.py")))
-    return ["tests/*.py", *sorted(f"tests/{path.name}" for path in folders if path.name not in LEFT_OUT), "src"]
+    return ["tests/*.py", *sorted(f"tests/{path.name}" for path in folders if path.name not in EXCLUDED), "src"]
 
 
 def prepare(python: str, folder: Path, pins: Path) -> str:
-    """The interpreter of an environment with these versions; one that is there is used as it is."""
+    """The interpreter of an environment with these versions; an existing environment is not changed."""
     interpreter = str(folder / "bin" / "python")
     if not folder.exists():
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
@@ -54,7 +54,7 @@ def paths(part: str) -> list[str]:
 
 
 def run(interpreter: str, tests: list[str]) -> dict[str, Any]:
-    """Counts of these tests, and the names of those that failed. Others' warnings are no errors here."""
+    """Run these tests and return their counts. Warnings are not errors here: other versions warn differently."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.xml"
         command = [interpreter, "-m", "pytest", "-o", "filterwarnings=default", f"--junitxml={file}", *tests]
@@ -64,13 +64,13 @@ def run(interpreter: str, tests: list[str]) -> dict[str, Any]:
 
 
 def node(name: str) -> str:
-    """A test of a report as pytest takes it: tests.cli.test_run::test_a -> tests/cli/test_run.py::test_a."""
+    """The pytest name of a test in a report: tests.cli.test_run::test_a -> tests/cli/test_run.py::test_a."""
     module, _, test = name.partition("::")
     return f"{module.replace('.', '/')}.py::{test}"
 
 
 def count(report: Path) -> dict[str, Any]:
-    """A JUnit report in figures."""
+    """The counts of a JUnit report."""
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = [f"{c.get('classname')}::{c.get('name')}" for c in cases if not {e.tag for e in c}.isdisjoint(BAD)]
     skipped = Counter(reason(mark) for case in cases for mark in case.iter("skipped"))
@@ -79,19 +79,19 @@ def count(report: Path) -> dict[str, Any]:
 
 
 def kept(old: dict[str, Any], versions: dict[str, str]) -> dict[str, Any]:
-    """The parts of an older record, each with the versions that were others then."""
+    """The parts of an older record, each with the versions that differ from the present ones."""
     others = {name: version for name, version in old["versions"].items() if versions.get(name) != version}
     return {name: {**part, "with": {**others, **part["with"]}} for name, part in old["parts"].items()}
 
 
 def reason(mark: ElementTree.Element) -> str:
-    """Why a test was skipped; a file that was skipped as a whole has it in the text."""
+    """Why a test was skipped. For a file that is skipped as a whole the reason is in the text."""
     message = mark.get("message", "")
     return (mark.text or "").partition("Skipped: ")[2][:-2] if message == "collection skipped" else message
 
 
 def commit() -> str:
-    """The commit, and whether anything but these records differs from it."""
+    """The commit, with the suffix "-dirty" if anything but these records differs from it."""
     changed = git("status", "--porcelain", "--", ".", ":!results/versions")
     return git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")
 
@@ -102,14 +102,12 @@ def git(*arguments: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="lowest, newest or python312: a file of versions in versions/")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter to make the environment with")
-    parser.add_argument("--environment", type=Path, help="where it is or will be (.venv-NAME)")
-    parser.add_argument("--as-is", action="store_true", help="use --python and its packages, make no environment")
-    parser.add_argument(
-        "--failed", action="store_true", help="run only what failed in these parts, and count it anew"
-    )
-    parser.add_argument("parts", nargs="*", help="parts of the tests (all but gpu)")
+    parser.add_argument("name", help="a file in versions/: lowest, newest or python312")
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that creates the environment")
+    parser.add_argument("--environment", type=Path, help="folder of the environment (.venv-NAME)")
+    parser.add_argument("--as-is", action="store_true", help="use --python with its packages, no new environment")
+    parser.add_argument("--failed", action="store_true", help="run only the tests that failed in these parts")
+    parser.add_argument("parts", nargs="*", help="parts of the tests (default: all but gpu)")
     given = parser.parse_intermixed_args()  # parts may come after an option
     pins = ROOT / "versions" / f"{given.name}.txt"
     folder = given.environment or ROOT / f".venv-{given.name}"

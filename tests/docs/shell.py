@@ -1,4 +1,4 @@
-"""Shell blocks of the pages: every line is a command that exists, with options and files that exist."""
+"""Check the shell commands of the pages: commands, options, names and files must exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 
 
 def check(line: str) -> None:
-    """Raise for a line that a reader could not type; empty lines and comments are fine."""
+    """Raise for a line that does not work; empty lines and comments are fine."""
     words = shlex.split(line, comments=True)
     if not words:
         return
@@ -32,7 +32,7 @@ def check(line: str) -> None:
 
 
 def check_adiw(words: list[str]) -> None:
-    """The words are parsed as the command would; names of recipes, methods and shifts are looked up."""
+    """Parse the words with the command's own parser; look up recipes, methods and shifts."""
     group: Any = typer.main.get_command(app)
     context = group.make_context("adiw", [words[0], "--help"], resilient_parsing=True)
     while hasattr(group, "commands"):
@@ -63,7 +63,7 @@ def check_pip(words: list[str]) -> None:
     """``pip install`` of this package, with extras that it has."""
     found = [re.fullmatch(r"(?:\.|adiw)(?:\[([\w,-]+)\])?", word) for word in words[1:]]
     if words[0] != "install" or not found or not all(found):
-        raise ValueError(f"expected pip install . or adiw with extras, came {words}")
+        raise ValueError(f"expected pip install of . or adiw with extras, got {words}")
     for match in found:
         for extra in (match[1] or "").split(",") if match else ():
             if extra and extra not in EXTRAS:
@@ -82,7 +82,7 @@ def check_python(words: list[str]) -> None:
 
 
 def check_torchrun(words: list[str]) -> None:
-    """What is launched is a command of ours, or the reader's own script; the launcher's options are PyTorch's."""
+    """The launched command is adiw, or the reader's own script; the options of torchrun are not checked."""
     own = words.index("adiw") if "adiw" in words else None
     if own is None and words[-1] != "train.py":
         raise ValueError(f"torchrun {words}: expected adiw, or the reader's train.py")

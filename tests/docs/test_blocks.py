@@ -1,6 +1,6 @@
-"""Every block of every page: Python is run, what it prints is compared, shell lines are parsed, recipes are planned.
+"""Every code block of every page is checked: Python is run and its output compared, commands and recipes are parsed.
 
-Pages and blocks are found, not listed: a new one is tested, and one in a language without a check fails.
+Pages and blocks are found, not listed: a new block is tested, and a block in a language without a check fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.docs import shell
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "benchmarks" / "results" / "README.md"]
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]
-# Run by the tests named here: pieces of files that a reader puts together, and loops that are also run as they were.
+# Pages whose blocks are run by other tests: pieces of a file, and loops that are compared with the loop before.
 ELSEWHERE = {
     "docs/add-a-divergence.md": "tests/divergences/test_add_a_divergence_page.py",
     "docs/several-processes.md": "tests/integrations/test_several_page.py",
@@ -31,7 +31,7 @@ ELSEWHERE = {
     },
 }
 NEEDS = {"docs/scikit-learn.md": "skorch"}
-SHELL = {"sh", ""}  # the README's blocks have no name
+SHELL = {"sh", ""}  # the blocks of the README have no language
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -39,7 +39,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def labels_found(weights: torch.Tensor, names: dict[str, Any]) -> None:
-    """Wrong labels weigh less than half of right ones."""
+    """The mean weight of wrong labels is below half of that of right ones."""
     right = names["labels"][: len(weights)] == names["truth"][: len(weights)]
     assert weights[right].mean() > 2 * weights[~right].mean()
 
@@ -49,7 +49,7 @@ def check_scikit_learn(names: dict[str, Any]) -> None:
     assert weights[right].mean() > 3 * weights[~right].mean()
 
 
-# What a page promises beyond running through: after which block, and a check of the names that there are then.
+# Results that a page promises: the block after which they hold, and a check of the variables.
 PROMISES: dict[str, tuple[int, Callable[[dict[str, Any]], None]]] = {
     "README.md": (0, lambda names: labels_found(names["reweight"].weights, names)),
     "docs/start.md": (-1, lambda names: labels_found(names["reweight"].weights, names)),
@@ -93,13 +93,13 @@ def test_every_other_block_is_checked(page: Path, tmp_path: Path) -> None:
             assert block.language == "python", f"{page}, line {block.line}: expected a block of {known}"
 
 
-def test_what_is_run_elsewhere_is_run_there() -> None:
+def test_pages_that_other_tests_run_are_named_there() -> None:
     for page, test in ELSEWHERE.items():
         assert re.search(rf'"{Path(page).stem}[".]', (ROOT / test).read_text()), page
 
 
 def test_commands_within_sentences_exist() -> None:
-    """Whole ones as in blocks; of those that only name a command ("adiw sweep", "--resume"), the name."""
+    """Complete commands are parsed; of a mention such as "adiw sweep" or one with placeholders, only the name."""
     found = 0
     for page in PAGES:
         for line in re.findall(r"`((?:adiw|make|pip) [^`]*)`", page.read_text(encoding="utf-8")):
@@ -113,7 +113,7 @@ def test_commands_within_sentences_exist() -> None:
 
 
 def agree(out: str, shown: str, where: str) -> None:
-    """The same words; numbers within 15%, or 0.1: another processor rounds otherwise."""
+    """Equal words, and numbers within 15% or 0.1, as rounding differs between processors."""
     number = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
     assert re.sub(number, "#", out) == re.sub(number, "#", shown), f"{where}: run python tools/blocks.py"
     found, expected = ([float(text) for text in re.findall(number, text)] for text in (out, shown))
@@ -123,7 +123,7 @@ def agree(out: str, shown: str, where: str) -> None:
 @pytest.mark.parametrize(
     ("out", "shown"), [("accuracy 90%", "accuracy 60%"), ("accuracy 90%", "error 90%"), ("1 2", "1"), ("", "1\n")]
 )
-def test_another_output_is_seen(out: str, shown: str) -> None:
+def test_a_different_output_is_found(out: str, shown: str) -> None:
     with pytest.raises(AssertionError, match="here"):
         agree(out, shown, "here")
 
@@ -143,12 +143,12 @@ def test_another_output_is_seen(out: str, shown: str) -> None:
         "curl x",
     ],
 )
-def test_a_command_that_does_not_exist_is_seen(line: str) -> None:
+def test_a_command_that_does_not_exist_is_found(line: str) -> None:
     with pytest.raises(Exception, match=r"\w"):
         shell.check(line)
 
 
-def test_a_page_is_written_anew_with_what_it_prints() -> None:
+def test_the_output_of_a_page_is_rewritten() -> None:
     page = "# A\n```python\nx = 2\n```\n\n```python\nprint(x)\n```\n\n```text\n1\n```\n\n```text\nalone\n```\n"
     blocks = read(page)
     assert [block.language for block in blocks] == ["python", "python", "text"]

@@ -1,4 +1,4 @@
-"""The figures of the pages are what the command draws from the records of today."""
+"""The figures of the pages are those that the records give."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_figures_are_up_to_date(tmp_path: Path) -> None:
         new, old = file.read_text(), (FOLDER / file.name).read_text()
         assert re.sub(NUMBER, "#", new) == re.sub(NUMBER, "#", old), f"{file.name}: run make draw"
         found, expected = ([float(number) for number in re.findall(NUMBER, text)] for text in (new, old))
-        assert found == pytest.approx(expected, abs=1.0), f"{file.name}: run make draw"  # of some 600 points
+        assert found == pytest.approx(expected, abs=1.0), f"{file.name}: run make draw"  # of about 600 points
 
 
 @pytest.mark.parametrize("name", figures.FIGURES)

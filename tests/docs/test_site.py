@@ -74,9 +74,7 @@ def test_every_equation_is_drawn_without_a_script(site: Path) -> None:
         assert "arithmatex" not in file.read_text(encoding="utf-8"), file.name
 
 
-@pytest.mark.parametrize(
-    "name", ["core", "divergences", "projections", "classic", "baselines", "integrations", "data"]
-)
+@pytest.mark.parametrize("name", sorted(page.stem for page in (ROOT / "docs" / "api").glob("*.md")))
 def test_the_reference_shows_what_its_pages_name(site: Path, source: Any, name: str) -> None:
     page = (site / "api" / f"{name}.html").read_text()
     for path in re.findall(r"^::: (\S+)", (ROOT / "docs" / "api" / f"{name}.md").read_text(), re.MULTILINE):
@@ -91,7 +89,7 @@ def test_the_reference_shows_what_its_pages_name(site: Path, source: Any, name: 
 def test_the_reference_of_the_command_has_every_option(site: Path) -> None:
     page = (site / "commands.html").read_text()
     options = {name for _, command in commands.commands() for option in command.params for name in option.opts}
-    assert {"--side-by-side", "--trusted-file", "--top"} <= options
+    assert len(options) > 20
     for name in options:
         assert name in page, name
 

@@ -1,4 +1,4 @@
-"""Bad arguments for every public name: valid arguments of a small call, of which one or two are replaced."""
+"""A small valid call of every public name; the check replaces one or two of its arguments."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from torture.entries.entry import Entry
 
 
 def entries(work: Path) -> list[Entry]:
-    """Everything that is tried."""
+    """All calls that are tried."""
     parts = methods.methods(), tensors.tensors(), settings.settings(), arrays.arrays(), files.readers(work)
     return [entry for part in (*parts, frameworks.frameworks(work)) for entry in part]

@@ -44,6 +44,6 @@ def fit_ratio(estimator: Any, X_train: Any, X_test: Any, X: Any, **given: Any) -
 
 
 def classify(X: Any, y: Any, X_val: Any, y_val: Any, rows: Any, **given: Any) -> Any:
-    """Fit twice, which goes on with ``warm_start``, and predict."""
+    """Fit twice (with ``warm_start`` the second fit resumes the first) and predict."""
     model = ReweightedClassifier(**given).fit(X, y, X_val=X_val, y_val=y_val)
     return model.fit(X, y, X_val=X_val, y_val=y_val).predict_proba(rows), model.predict(rows)

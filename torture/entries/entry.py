@@ -1,4 +1,4 @@
-"""A call with valid arguments, and for each what may be tried in its place."""
+"""A call with valid arguments, and replacements for each of them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Make = Callable[[Random], Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """A call, its valid arguments, and for each what may be tried in its place."""
+    """A call, its valid arguments, and a function for each that draws a replacement."""
 
     name: str
     call: Callable[..., Any]
     good: Callable[[], dict[str, Any]]
     bad: dict[str, Make]
     defined: Callable[[Any], str | None] = finite
-    share: float = field(default=1.0, compare=False)  # how often it is tried, of the others' once
+    share: float = field(default=1.0, compare=False)  # how often it is tried, relative to the others
 
     def change(self, random: Random) -> dict[str, Any]:
-        """What to give in place of one or two of the good arguments."""
+        """Draw replacements for one or two of the valid arguments."""
         names = random.sample(list(self.bad), min(len(self.bad), random.choice((1, 1, 2))))
         return {name: self.bad[name](random) for name in names}
 
@@ -40,7 +40,7 @@ NUMBER, COUNT, NAME, THING = pick(values.NUMBERS), pick(values.COUNTS), pick(val
 
 
 def of_default(default: Any) -> Make:
-    """What may be tried in the place of an argument with this default."""
+    """Replacements for an argument with this default."""
     if isinstance(default, bool):
         return THING
     if isinstance(default, int):

@@ -1,4 +1,4 @@
-"""Files that are not what they should be, and paths that lead nowhere."""
+"""Files with wrong content, and paths that do not exist."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def files(work: Path) -> dict[str, bytes]:
 
 
 def readers(work: Path) -> list[Entry]:
-    """Files that are not what they should be, and paths that lead nowhere."""
+    """Files with wrong content, and paths that do not exist."""
     read: dict[str, Callable[[Path], Any]] = {
         "a.idx": lambda path: read_idx(path, 3),
         "a.idx.gz": lambda path: read_idx(path, 3),

@@ -1,4 +1,4 @@
-"""Where people already train: Lightning's callback, the Hugging Face mixin, accelerate's loop."""
+"""Integrations: the callback for Lightning, the mixin for the Hugging Face Trainer, a loop with accelerate."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ COLUMNS = [{"x": x, "labels": y} for x, y in ROWS]
 
 
 class Stream(IterableDataset[Any]):
-    """Samples without numbers."""
+    """Samples without their index."""
 
     def __iter__(self) -> Any:
         return iter(ROWS)
 
 
 class Short(TensorDataset):
-    """Says that it is longer than it is: an index leads outside of the set that the method was made for."""
+    """Reports a length above its own, so that an index is outside of the set that the method was made for."""
 
     def __len__(self) -> int:
         return TRAIN // 2
 
 
 class Module(LightningModule):
-    """A user's module; ``change`` is done to what it hands to the loss."""
+    """A user's module; ``change`` is applied to the arguments of its loss."""
 
     def __init__(self, change: dict[str, Any], frozen: bool) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Module(LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         x, y, index = batch
         given = {"outputs": self(x), "targets": y, "index": index, "inputs": x} | self.change
-        return weighted_loss(self, **given) + 0 * self.net.bias.sum()  # outputs of elsewhere have no gradient
+        return weighted_loss(self, **given) + 0 * self.net.bias.sum()  # replaced outputs may have no gradient
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=0.1)
@@ -70,7 +70,7 @@ def make(module: Any, num_train: int) -> ADIW:
 
 
 def lightning(make: Any, data: Any, sampler: Any, state: Any, frozen: bool, callbacks: int, **change: Any) -> Any:
-    """Two epochs with the callback: its weights."""
+    """The weights after two epochs with the callback."""
     callback = Reweighting(make)
     callback.load_state_dict(state)
     module = Module(change, frozen)
@@ -82,7 +82,7 @@ def lightning(make: Any, data: Any, sampler: Any, state: Any, frozen: bool, call
 
 
 def in_training() -> Module:
-    """A module in the middle of ``fit``."""
+    """A module during ``fit``."""
     module, callback = Module({}, False), Reweighting(make)
     callback.method = make(module, TRAIN)
     module._trainer = SimpleNamespace(callbacks=[callback], training=True)  # type: ignore[assignment]
@@ -107,7 +107,7 @@ def lightnings() -> list[Entry]:
 
 
 class Columns(nn.Module):
-    """A model as Hugging Face has them: columns in, an object with logits out."""
+    """A model in the form of Hugging Face: it takes columns and returns an object with logits."""
 
     def __init__(self, output: Any = None) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Columns(nn.Module):
 def hugging_face(
     work: Path, trusted_set: Any, data: Any, made: Any, pair: Any, collator: Any, state: Any, frozen: Any
 ) -> Any:
-    """A few steps of the Trainer with the mixin, then the same from its checkpoint, in which ``state`` is put."""
+    """Train a few steps with the mixin, write ``state`` into the checkpoint, and resume from it."""
 
     class Reweighted(ReweightingMixin, Trainer):
         def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> Any:
@@ -169,7 +169,7 @@ def content(random: Random) -> bytes:
 
 
 def accelerated(output: Any, model: Any, change: Any, **step: Any) -> Any:
-    """A step under accelerate with ``classify``, as the page on it shows."""
+    """A step with accelerate and ``classify``, as in docs/huggingface.md."""
     net: Any = Columns(output)
     accelerator = Accelerator(cpu=True)
     prepared, optimizer = accelerator.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1))

@@ -1,4 +1,4 @@
-"""ADIW and the baselines: how they are made, a step, and a state to go on from."""
+"""ADIW and the baselines: construction, a step, and loading a state."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ STEP_BAD: dict[str, Make] = {
 
 
 def build_and_step(method: Callable[..., Any], **given: Any) -> Any:
-    """Make a method, take one step of a good batch, and look at the weights."""
+    """The weights of a new method after one step with a valid batch."""
     made = method(**given)
     loss = made(**batch())
     return [loss, made.weights, made.state_dict() and 0.0]
 
 
 def step(method: Callable[..., Any], more: dict[str, Any], **given: Any) -> Any:
-    """A bad step between two good ones: it must not spoil them."""
+    """A bad step between two valid ones: it must not change their result."""
     made = method(**method_arguments(), **more)
     made(**batch())
     try:
@@ -91,7 +91,7 @@ def methods() -> list[Entry]:
 
 
 def states(random: Random) -> Any:
-    """The state of a method with something missing, added, of another shape or of another kind."""
+    """The state of a method with a key missing or added, or a value of another shape or type."""
     state = dict(adiw.ADIW(**method_arguments()).state_dict())
     key = random.choice(list(state))
     kind = random.randrange(5)

@@ -1,4 +1,4 @@
-"""A small network, batch and trusted set, as users may have them: what they raise is not ours."""
+"""A small network, batch and validation set of a user. Errors that they raise are the user's own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ N, CLASSES, TRAIN = 4, 3, 10
 
 
 def batch() -> dict[str, Any]:
-    """A training step's arguments."""
+    """The arguments of a training step."""
     x = torch.linspace(-1, 1, N * 2).reshape(N, 2)
     targets, index = torch.tensor([0, 1, 2, 0]), torch.tensor([5, 7, 3, 9])
     return {"outputs": network()(x), "targets": targets, "index": index, "inputs": x}
 
 
 class Network(nn.Linear):
-    """The user's own, too."""
+    """The user's validation set."""
 
     def forward(self, x: Any) -> Any:
         return super().forward(x)
@@ -31,7 +31,7 @@ def network() -> nn.Module:
 
 
 def criterion(outputs: Any, targets: Any) -> Any:
-    """The user's own: what it raises is not ours."""
+    """The user's criterion; its errors are the user's own."""
     return nn.functional.cross_entropy(outputs, targets, reduction="none")
 
 

@@ -68,7 +68,7 @@ def tensors() -> list[Entry]:
 
 
 def projected(project: Callable[..., torch.Tensor], **given: Any) -> Any:
-    """The projection; of numbers that are not finite, or of negative coefficients, whatever it is."""
+    """The projection; None, which is not checked, for numbers that are not finite and for negative coefficients."""
     found = project(**given)
     sound = [bool(value.isfinite().all()) for value in given.values() if isinstance(value, torch.Tensor)]
     return found if all(sound) and bool((given.get("a", found) >= 0).all()) else None

@@ -1,4 +1,4 @@
-"""A folder in which only some packages are installed, made of links into this environment: nothing is downloaded."""
+"""A folder with only some packages installed, as links into this environment; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+TOOLS = {"all", "dev", "docs", "torture"}  # collections of extras, and tools of this repository
 
 
 def closure(requirements: list[str]) -> dict[str, metadata.Distribution]:
-    """What ``pip install`` of these would bring, from the installed packages' metadata: normalised name -> package.
+    """The packages that ``pip install`` of these would install: normalised name -> package.
 
-    Raises PackageNotFoundError where this environment lacks one of them.
+    They are read from the metadata of the installed packages; a missing one raises PackageNotFoundError.
     """
     found: dict[str, metadata.Distribution] = {}
     seen: set[tuple[str, str]] = set()
@@ -50,7 +51,8 @@ def install(folder: Path, requirements: list[str]) -> Path:
 
 
 def run(folder: Path, statement: str) -> subprocess.CompletedProcess[str]:
-    """Python that sees its standard library and ``folder``, and nothing else that is installed."""
+    """Run a statement in a Python that imports only the standard library and the packages in ``folder``."""
     environment = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
+    environment["OMP_NUM_THREADS"] = "1"  # the tests run in parallel
     command = [sys.executable, "-S", "-c", statement]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
