@@ -1,4 +1,4 @@
-# `make demo`, `make docs` and `make test` do all their own set-up; `make check` is what CI and every commit must pass.
+# Targets that need .venv create it. `make check` is what CI and every commit must pass.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -11,7 +11,7 @@ setup: .venv/ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-# A process for each core and a thread for each process: most tests are too small to share.
+# One process per core with one thread each: most tests are too small for several threads.
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
@@ -28,7 +28,7 @@ demo: setup
 bench: setup
 	$(BIN)/python benchmarks/bench.py
 
-# The lowest and the newest versions and the Python between, in environments of their own: long, and several GB each.
+# The tests with the lowest and the newest versions, each in its own environment of several GB: this takes long.
 versions:
 	$(PYTHON) versions/run.py lowest --python python3.11
 	$(PYTHON) versions/run.py newest --python python3.13
@@ -43,7 +43,7 @@ torture: setup
 	$(MAKE) coverage
 	$(BIN)/python tools/draw_tables.py docs/reliability.md
 
-# The site, strictly, into build/site. Open index.html; for the search box: python -m http.server -d build/site
+# The site, in build/site; any warning is an error. The search box needs: python -m http.server -d build/site
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "The site: build/site/index.html"
@@ -53,7 +53,7 @@ draw: setup
 	$(BIN)/python tools/draw_tables.py README.md docs/*.md
 	$(BIN)/python tools/draw_figures.py
 
-# Lines and branches of src/ that the suite runs: fails below 95%, and keeps the figures in results/torture.
+# Coverage of the lines and branches of src/: fails below 95%, and writes results/torture/coverage.json.
 coverage: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
 	$(BIN)/python -m coverage erase
