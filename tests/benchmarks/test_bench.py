@@ -1,4 +1,4 @@
-"""The command that runs all benchmarks: what it runs where, and that one failure does not end the rest."""
+"""The command that runs all benchmarks: its parts on each device, and that one failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_machine_without_a_gpu_runs_the_cpus_part() -> None:
     assert {"peers.py", "million.py", "oracle_error.py", "scale.py"} <= {command[0] for command in chosen.values()}
 
 
-def test_every_script_is_there_and_an_unknown_one_is_refused() -> None:
+def test_every_script_exists_and_an_unknown_one_is_refused() -> None:
     for part in (*bench.ON_GPU.values(), *bench.ON_CPU.values()):
         assert (bench.HERE / part.command[0]).is_file()
     assert bench.commands(6, False, True, True, ["scale"]) == {"scale": ["scale.py"]}
@@ -56,7 +56,7 @@ def test_how_a_part_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert bench.run("slow", ["slow.py", "--budget", "0"]).startswith("slow: stopped")
 
 
-def test_a_record_is_whole_after_each_row_and_untouched_before(tmp_path: Path) -> None:
+def test_a_record_is_complete_after_each_row_and_absent_before(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.json"
     record = Record(path, title="x")
     assert not path.exists()
@@ -66,7 +66,7 @@ def test_a_record_is_whole_after_each_row_and_untouched_before(tmp_path: Path) -
     assert [file.name for file in path.parent.iterdir()] == ["a.json"]
 
 
-def test_peers_that_fail_drop_out_with_a_reason() -> None:
+def test_a_peer_that_fails_is_recorded_with_its_error() -> None:
     def broken(train: np.ndarray, test: np.ndarray) -> np.ndarray:
         raise ImportError("no such package")
 
@@ -98,7 +98,7 @@ def test_without_the_data_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "results").exists()
 
 
-def test_a_run_that_takes_too_long_leaves_the_last_result(tmp_path: Path, capsys: Any) -> None:
+def test_a_run_that_takes_too_long_keeps_the_previous_result(tmp_path: Path, capsys: Any) -> None:
     whole.main(["--device", "cpu", "--dataset", "digits", "--budget", "0.1", "--out", str(tmp_path)])
     assert "not measured: it took more than 0 s" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Files in CIFAR-100's layout from CIFAR-10's pictures: each class in ten equal parts, from dark to bright."""
+"""Files in the layout of CIFAR-100 from images of CIFAR-10: ten equal parts of each class, from dark to bright."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated pictures: they are read as a folder of images, and a class can be told from its pictures."""
+"""Generated images are read as an image folder, and their classes differ."""
 
 from __future__ import annotations
 

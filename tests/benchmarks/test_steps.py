@@ -1,4 +1,4 @@
-"""The step benchmark at the smallest size, on the CPU: every method and variant has its row, also failures."""
+"""The step benchmark with a tiny workload on the CPU: every method and variant has a row, also those that fail."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_every_method_and_variant_has_its_row(bench: steps.Bench, tmp_path: Path
     assert not any(row["epoch_measured"] for row in rows)  # there are fewer images than in an epoch
 
 
-def test_a_short_epoch_is_run_whole(tmp_path: Path) -> None:
+def test_a_short_epoch_is_timed_as_a_whole(tmp_path: Path) -> None:
     small = steps.Bench(replace(TINY, shape=replace(TINY.shape, epoch=32)), CPU, ONCE, tmp_path)
     (row,) = rows_of(small, {"eager": Variant("eager", ("adiw-kl",))}, tmp_path)
     assert row["epoch_measured"]
     assert row["seconds_per_epoch"] > 0
 
 
-def test_what_takes_long_to_begin_with_is_not_begun_late(tmp_path: Path) -> None:
+def test_a_variant_with_a_long_start_is_not_started_late(tmp_path: Path) -> None:
     soon = steps.Bench(TINY, CPU, ONCE, tmp_path, deadline=time.monotonic() + 30)
     variants = {"slow": Variant("eager", ("random",), costs=60), "fast": Variant("eager", ("random",))}
     slow, fast = rows_of(soon, variants, tmp_path)
@@ -77,7 +77,7 @@ def test_what_takes_long_to_begin_with_is_not_begun_late(tmp_path: Path) -> None
     assert fast["ms"] > 0
 
 
-def test_a_variant_that_is_another_by_its_settings_is_not_measured_again(bench: steps.Bench, tmp_path: Path) -> None:
+def test_a_variant_with_the_settings_of_another_is_not_measured_again(bench: steps.Bench, tmp_path: Path) -> None:
     variants = {"first": Variant("eager", ("adiw-kl",)), "second": Variant("eager", ("adiw-kl",), refresh=0)}
     variants |= {"third": Variant("eager", ("adiw-kl",), refresh=4)}
     first, second, third = rows_of(bench, variants, tmp_path)
@@ -90,18 +90,18 @@ def test_a_variant_that_is_another_by_its_settings_is_not_measured_again(bench: 
         assert (second["variant"], second["ms"]) == ("second", first["ms"])
 
 
-def test_turns_are_whole_cycles_of_the_probe(bench: steps.Bench, tmp_path: Path) -> None:
+def test_turns_are_whole_cycles_of_validation_passes(bench: steps.Bench, tmp_path: Path) -> None:
     settings = TINY.settings({**METHODS["adiw-kl"], **Variant("eager", ADIW, refresh=0, every=4).given(8)})
     case = cases.Case(settings, bench.task, CPU, "eager", 0)
     made: list[int] = []
     case.job.loop.step = lambda: made.append(1)
     case.warm_up()
-    assert len(made) == 16  # each of the four is recorded after three of its kind
+    assert len(made) == 16  # each of the four steps is captured after three of its kind
     case(5)
     assert len(made) == 16 + 4 + 8
 
 
-def test_a_method_that_fails_is_a_row_and_the_rest_goes_on(
+def test_a_method_that_fails_has_a_row_and_the_others_are_measured(
     bench: steps.Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(cases.METHODS, "l2r", {"method": "adiw-wa", "penalty": -1.0})
@@ -122,7 +122,7 @@ def test_without_uniform_there_is_no_ratio(
     assert random["ratio"] is None
 
 
-def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
+def test_skipped_methods_are_recorded(tmp_path: Path) -> None:
     late = steps.Bench(TINY, CPU, ONCE, tmp_path, deadline=-math.inf)
     rows = rows_of(late, {"eager": Variant("eager", ("uniform", "random"))}, tmp_path)
     assert [row["skipped"] for row in rows] == ["there was no time left"]
@@ -135,13 +135,13 @@ def test_images_come_from_files_through_the_loader(tmp_path: Path) -> None:
     workload = replace(TINY, given=given, shape=shape, make=folder_of_images)
     bench = steps.Bench(workload, CPU, Plan(rounds=1, times=0), tmp_path / "images", workers=1)
     assert len(bench.task.train) == 32
-    assert len(list((tmp_path / "images" / "train").rglob("*.jpg"))) == 3  # each stands for several samples
+    assert len(list((tmp_path / "images" / "train").rglob("*.jpg"))) == 3  # each file is used for several samples
     rows = rows_of(bench, {"eager": Variant("eager", ("uniform", "adiw-kl"))}, tmp_path)
     assert [row["steps_each_round"] for row in rows] == [4, 4]
     assert rows[1]["ratio"] > 0
 
 
-def test_the_tasks_learn_what_they_should(tmp_path: Path) -> None:
+def test_the_generated_data(tmp_path: Path) -> None:
     task = generated(TINY, CPU, tmp_path)
     assert (len(task.train), len(task.trusted)) == (32, 16)
     assert bool(task.shifted.flipped.any())
@@ -149,7 +149,7 @@ def test_the_tasks_learn_what_they_should(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_settings_and_columns_of_every_work_load(name: str) -> None:
+def test_settings_and_columns_of_every_workload(name: str) -> None:
     workload = WORKLOADS[name]
     assert workload.settings({"method": "adiw-kl"}).method == "adiw-kl"
     titles = steps.chosen_variants(workload, torch.device("cuda"), quick=False)

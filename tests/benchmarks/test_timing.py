@@ -1,4 +1,4 @@
-"""Cases take turns, ratios are taken within a round, and a case that fails stays out without ending the others."""
+"""Cases take turns, ratios are taken within a round, and a case that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_cases_take_turns_after_a_trial_round() -> None:
     assert timed["b"].median == 0.25
 
 
-def test_timers_that_choose_for_themselves_have_no_trial_round() -> None:
+def test_timers_that_choose_their_repetitions_have_no_trial_round() -> None:
     calls: list[int] = []
     interleave({"a": lambda times: calls.append(times) or 1.0}, Plan(rounds=2, times=0))  # type: ignore[func-returns-value]
     assert len(calls) == 2
 
 
-def test_a_failing_case_is_left_out_and_says_why() -> None:
+def test_a_failing_case_is_skipped_with_its_error() -> None:
     turns = iter([1.0, 1.0])
     timed = interleave({"bad": lambda times: next(turns), "good": lambda times: 2.0}, Plan(rounds=3, times=3))
     assert timed["bad"].error == "StopIteration"
@@ -43,14 +43,14 @@ def test_a_failing_case_is_left_out_and_says_why() -> None:
 
 
 def test_the_ratio_is_that_of_the_rounds() -> None:
-    # The machine was slow in the second round: the ratio of the medians would be 1, that of the rounds is 2.
+    # The second round is slow: the ratio of the medians is 1, the median of the ratios 2.
     case, base = Timed([2.0, 8.0, 2.0]), Timed([1.0, 4.0, 2.0])
     assert case.over(base) == 2.0
     assert case.over(Timed(error="failed")) is None
     assert Timed([1.0], error="failed").over(base) is None
 
 
-def test_no_round_after_the_deadline_but_the_first() -> None:
+def test_only_the_first_round_starts_after_the_deadline() -> None:
     timed = interleave({"a": lambda times: 1.0}, Plan(rounds=9, times=9), deadline=time.monotonic() - 1)
     assert timed["a"].seconds == [1.0]
 
