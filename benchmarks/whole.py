@@ -20,8 +20,7 @@ from typing import Any
 
 import torch
 
-from adiw.data import load
-from adiw.data.errors import DataError
+from adiw.data import DataError, load
 from record import RESULTS, Record, describe
 
 

@@ -18,11 +18,14 @@ print(KMM().fit([[0.0], [1.0], [2.0]], [[1.0], [1.5]]).weights_.shape)
 import sys
 from pathlib import Path
 from adiw.cli import main
-from adiw.data import decode
+from adiw.data import image_files, load
 from adiw.reports import figures, page, pictures
 from PIL import Image
 Image.new("RGB", (4, 4)).save("picture.png")
-decode.read_image(Path("picture.png"))
+image_files.read_image(Path("picture.png"))
+import pandas, pooch
+pandas.DataFrame({"a": ["x", None] * 5, "b": [0, 1] * 5}).to_parquet("table.parquet")
+load("csv", path="table.parquet")
 sys.argv = ["adiw", "run", "--epochs", "1", "--quiet", "--out", "run"]
 main()
 """,
@@ -66,7 +69,9 @@ type("ReweightedTrainer", (ReweightingMixin, Trainer), {})
 WITHOUT = {
     "import adiw.classic": "classic",
     "from adiw.cli import main; main()": "cli",
-    "from adiw.data.decode import read_image; read_image('no.png')": "cli",
+    "from adiw.data.image_files import read_image; read_image('no.png')": "cli",
+    "from pathlib import Path; from adiw.data.tables import read_table; read_table(Path('no.csv'), None)": "cli",
+    "from pathlib import Path; from adiw.data.download import get; get('cifar10', Path('no'))": "cli",
     "from adiw.baselines.quadratic import resolve_solver; resolve_solver('osqp')": "qp",
     "from adiw.integrations.trackers import TensorBoard; TensorBoard('board', {})": "tensorboard",
     "from adiw.integrations.trackers import MLflow; MLflow('flow', {})": "mlflow",

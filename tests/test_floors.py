@@ -17,7 +17,8 @@ DECLARED = [
     for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.keys() - TOOLS for text in EXTRAS[extra])]
 ]
 RECORDS = sorted(file.stem for file in (ROOT / "versions").glob("*.txt"))
-SINCE = {"jinja2"}  # declared after the records were written; empty after the next `make versions`
+# Declared after the records were written; empty after the next `make versions`.
+SINCE = {"jinja2", "pooch", "pandas", "pyarrow"}
 
 
 def pins(name: str) -> dict[str, Version]:

@@ -91,9 +91,9 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         # data
         (["--dataset", "fashion-mnist"], "run `adiw data get fashion-mnist`, or put them there"),
         (["--dataset", "cifar10"], "run `adiw data get cifar10`, or put them there"),
-        (["--dataset", "csv"], "csv needs a path: a .csv file, or a folder that holds train.csv and test.csv"),
+        (["--dataset", "csv"], "csv needs a path: a table (.csv, .csv.gz, .parquet), or a folder with train.csv"),
         (["--dataset", "imagefolder"], "imagefolder needs a path: a folder that holds train/ and val/"),
-        (["--dataset", "csv", "--path", "gone.csv"], "csv: gone.csv does not exist; expected a .csv file"),
+        (["--dataset", "csv", "--path", "gone.csv"], "csv: gone.csv does not exist; expected a table (.csv"),
         (["--dataset", "imagefolder", "--path", "gone"], "imagefolder: gone does not exist; expected a folder"),
         (["--path", "t.csv"], "digits does not take path"),
         ([*CSV, "--target", "sort"], "t.csv: no column 'sort' for target; the columns are number, a, b, kind"),
@@ -121,14 +121,15 @@ def test_a_gpu_that_is_not_there(adiw: Command) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,kind\n1,x\n2,y\nabout 3,x\n4,y\n", "t.csv, line 4, column 'a': expected a number, found 'about 3'"),
-        ("a,kind\n1,x\n2,y\n,x\n4,y\n", "line 4, column 'a': expected a number, found nothing (a missing value)"),
+        ("a,kind\n1,x\n2,y\n1e999,x\n4,y\n", "t.csv, column 'a', row 2 (counted from 0 below the column names): "),
+        ("a,kind\n1,x\n2,y\n3,\n4,y\n", "expected a label, found a missing value; correct the value, or remove"),
+        ("a,kind\n1,0.5\n2,1.5\n3,2.5\n", "expected class labels that repeat, found 3 different values in 3 rows"),
         ("a,kind\n1,x\n2,x\n3,x\n", "column 'kind': expected at least two classes, found only 'x'"),
         ("a,kind\n1,x\n2,y,9\n", "t.csv, line 3: expected 2 values as in the first line, found 3"),
         ("1,2\n3,4\n", "expected column names in the first line, found numbers"),
         ("", "expected a first line that names at least two columns"),
     ],
-    ids=["text", "missing", "one-class", "ragged", "no-header", "empty"],
+    ids=["infinite", "no-label", "regression", "one-class", "ragged", "no-header", "empty"],
 )
 def test_a_table_that_cannot_be_read(adiw: Command, content: str, message: str) -> None:
     Path("t.csv").write_text(content)
@@ -138,7 +139,7 @@ def test_a_table_that_cannot_be_read(adiw: Command, content: str, message: str) 
 def test_a_label_that_training_does_not_know(adiw: Command) -> None:
     write_table(Path("t.csv/train.csv"), rows=60)
     write_table(Path("t.csv/test.csv"), rows=30, classes=("ant", "bee", "dog"))
-    assert "found classes that train.csv does not have: dog" in refused(adiw("run", *CSV))
+    assert "found classes that the training file does not have: dog" in refused(adiw("run", *CSV))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "digest", "label"])
@@ -146,7 +147,7 @@ def test_fashion_mnist_that_is_not_as_published(adiw: Command, monkeypatch: pyte
     folder = write_fashion(Path("root"))
     expected = {
         "truncated": "train-images-idx3-ubyte.gz: truncated; the header says (3, 28, 28), that is 2352 bytes",
-        "digest": "the file is damaged or not the official one; fetch it again",
+        "digest": "the file is damaged or not the official one; download it again",
         "label": "train-labels-idx1-ubyte.gz: expected labels from 0 to 9, found 10",
     }
     if damage == "truncated":

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from adiw.data import fashion_mnist, fetch
+from adiw.data import download, fashion_mnist
 from tests.cli.conftest import Command
 from tests.data.conftest import Web, web  # noqa: F401 - a fixture
 from tests.data.files import write_fashion
 
 
-def test_a_data_set_that_nobody_publishes(adiw: Command) -> None:
+def test_a_data_set_without_a_download(adiw: Command) -> None:
     said = adiw("data", "get", "fashion")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("adiw: unknown data set 'fashion': expected one of fashion-mnist, cifar10")
@@ -23,8 +23,8 @@ def test_a_data_set_that_nobody_publishes(adiw: Command) -> None:
 
 
 def test_without_a_network_one_line_says_what_to_do(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody_listens = replace(fetch.SOURCES["fashion-mnist"], address="http://127.0.0.1:1/")
-    monkeypatch.setitem(fetch.SOURCES, "fashion-mnist", nobody_listens)
+    unreachable = replace(download.SOURCES["fashion-mnist"], address="http://127.0.0.1:1")
+    monkeypatch.setitem(download.SOURCES, "fashion-mnist", unreachable)
     said = adiw("data", "get", "fashion-mnist", "--root", "data")
     assert (said.code, said.out) == (2, "")
     assert said.err.count("\n") == 1
@@ -47,11 +47,11 @@ def test_the_files_arrive_where_asked(
     }
     monkeypatch.setattr(fashion_mnist, "DIGESTS", digests)
     source = replace(
-        fetch.SOURCES["fashion-mnist"],
+        download.SOURCES["fashion-mnist"],
         address=web.address,
-        files={f"{name}.gz": digest for name, digest in digests.items()},
+        files={name: "md5:" + hashlib.md5(content).hexdigest() for name, content in files.items()},
     )
-    monkeypatch.setitem(fetch.SOURCES, "fashion-mnist", source)
+    monkeypatch.setitem(download.SOURCES, "fashion-mnist", source)
     if where == "variable":
         monkeypatch.setenv("ADIW_DATA", "mine")
     said = adiw("data", "get", "fashion-mnist", *(["--root", "mine"] if where == "option" else []))

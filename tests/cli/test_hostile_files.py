@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from adiw.data import DataError
-from adiw.data.idx import read_idx
-from adiw.shifts.indices import read_indices
+from adiw.data.fashion_mnist import read_idx
+from adiw.shifts import read_indices
 from tests.cli.conftest import Command
 from tests.reports.folders import write_pictures
 from tests.reports.test_audit import audited
@@ -154,7 +154,7 @@ def test_broken_images_are_skipped_by_choice(adiw: Command, choice: str) -> None
         assert said.code == 2
         assert "cut.png" in said.err
         return
-    with pytest.warns(UserWarning, match=r"1 of 3 images were left out.*cut\.png"):
+    with pytest.warns(UserWarning, match=r"1 of 3 images are excluded.*cut\.png"):
         said = adiw(*arguments)
     assert said.code == 0, said.err
     assert json.loads(Path("out/config.json").read_text())["broken_images"] == "skip"

@@ -52,7 +52,8 @@ def test_path_is_needed_and_must_exist(name, tmp_path):
 
 
 def test_optional_packages_are_not_imported_up_front():
-    code = "import sys, adiw.data.fetch; print([m for m in ('PIL', 'sklearn', 'torchvision') if m in sys.modules])"
+    packages = ("PIL", "sklearn", "torchvision", "pandas", "pyarrow", "pooch", "requests")
+    code = f"import sys, adiw.data.download; print([name for name in {packages} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

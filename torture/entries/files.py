@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from adiw.data import DATASETS, ImageFiles, Samples, load
-from adiw.data.cifar_pickle import read_pickle
-from adiw.data.idx import read_idx
+from adiw.data.cifar import read_pickle
+from adiw.data.fashion_mnist import read_idx
 from adiw.experiments import recipes
 from adiw.shifts import read_indices
 from torture import values
@@ -34,7 +34,7 @@ def files(work: Path) -> dict[str, bytes]:
         "a.idx": idx,
         "a.idx.gz": gzip.compress(idx),
         "batch": pickle.dumps({b"data": images, b"labels": [1, 2]}, protocol=2),
-        "rows.csv": b"a,b,label\n" + b"1,2.5,x\n2,0.5,y\n3,1.5,x\n4,0.25,y\n" * 3,
+        "rows.csv": b"a,b,label\n" + b"1,2.5,x\n2,,y\n3,red,x\n4,0.25,y\n" * 3,
         "trusted.txt": b"0\n3\n5\n",
         "recipe.toml": toml,
     }

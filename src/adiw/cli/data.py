@@ -1,4 +1,4 @@
-"""``adiw data``: fetching data sets."""
+"""``adiw data``: downloading data sets."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import Progress
 
 from adiw.cli.console import one_line_errors, progress_bar
-from adiw.data import data_root
-from adiw.data.fetch import SOURCES
-from adiw.data.fetch import get as fetch
+from adiw.data import data_root, download
 from adiw.experiments.settings import unknown
 
-data_app = typer.Typer(help="Fetch data sets.", no_args_is_help=True)
+data_app = typer.Typer(help="Download data sets.", no_args_is_help=True)
 
 
 @data_app.callback()
 def data() -> None:
-    """Fetch data sets."""
+    """Download data sets."""
 
 
 @data_app.command()
@@ -29,13 +28,26 @@ def get(
 ) -> None:
     """Download a data set from its official address; every file is checked before it is kept."""
     with one_line_errors():
-        if name not in SOURCES:
-            raise unknown("data set", name, SOURCES)
+        if name not in download.SOURCES:
+            raise unknown("data set", name, download.SOURCES)
         with progress_bar("bytes", quiet) as bar:
-            task = bar.add_task(name, total=None, note="")
-
-            def show(file: str, done: int, total: int | None) -> None:
-                bar.update(task, description=file, completed=done, total=total)
-
-            folder = fetch(name, data_root() if root is None else root, show)
+            folder = download.get(name, data_root() if root is None else root, _DownloadBar(name, bar))
     print(f"{name} is in {folder}")
+
+
+class _DownloadBar:
+    """Shows the bytes of each file on the terminal; pooch sets ``total`` and calls the methods."""
+
+    total = 0
+
+    def __init__(self, name: str, bar: Progress) -> None:
+        self.bar = bar
+        self.task = bar.add_task(name, total=None, note="")
+
+    def update(self, size: int) -> None:
+        self.bar.update(self.task, advance=size, total=self.total or None)
+
+    def reset(self) -> None:
+        self.bar.update(self.task, completed=0)
+
+    def close(self) -> None: ...

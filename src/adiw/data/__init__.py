@@ -1,4 +1,6 @@
-"""Data sets: real ones in their official files, and the user's own images and tables.
+"""Data sets: published ones in their official files, and the user's own images and tables.
+
+A new data set is one file with a loader, and one line in the table below.
 
 >>> data = load("digits")
 >>> len(data.train), data.num_classes
@@ -8,15 +10,15 @@
 from pathlib import Path
 
 from adiw.data.cifar import load_cifar10, load_cifar100
-from adiw.data.csv_data import load_csv
 from adiw.data.dataset import Data
 from adiw.data.digits import load_digits
 from adiw.data.errors import DataError
 from adiw.data.fashion_mnist import load_fashion_mnist
 from adiw.data.image_files import ImageFiles
 from adiw.data.imagefolder import load_imagefolder
-from adiw.data.options import Loader, Options, data_root
+from adiw.data.loader import Loader, Options, data_root
 from adiw.data.samples import Samples
+from adiw.data.tables import load_table
 
 DATASETS: dict[str, Loader] = {
     "digits": load_digits,
@@ -24,9 +26,9 @@ DATASETS: dict[str, Loader] = {
     "cifar10": load_cifar10,
     "cifar100": load_cifar100,
     "imagefolder": load_imagefolder,
-    "csv": load_csv,
+    "csv": load_table,
 }
-"""The names that ``load`` takes, and the function that reads each data set."""
+"""The names that ``load`` accepts, and the function that loads each data set."""
 
 
 def load(
@@ -44,9 +46,9 @@ def load(
 
     root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
     table;  target: label column of a table;  size: side of decoded images;  seed: of a table's split;
-    verify: compare the files with their published digests;  broken: images that cannot be decoded are an error
-    when they are met ("refuse"), or named and left out at the start ("skip").
-    A data set refuses options it does not take.
+    verify: compare the files with their published digests;  broken: an image that cannot be decoded is an error
+    when it is read ("refuse"), or excluded with a warning at the start ("skip").
+    A data set refuses options that it does not take.
     """
     if not isinstance(name, str) or name not in DATASETS:
         raise DataError(f"unknown data set {name!r}; the data sets are {', '.join(DATASETS)}")

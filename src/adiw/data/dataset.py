@@ -1,4 +1,4 @@
-"""What a loader returns: both splits and all that a model and a training loop must know of them."""
+"""What a loader returns: both splits, and what a model and a training loop need to know about them."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,7 @@ import torch
 
 from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles
-from adiw.data.labels import check_range
-from adiw.data.samples import Samples
+from adiw.data.samples import Samples, check_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,9 +14,9 @@ class Data:
     """A named data set.
 
     classes: the names of the labels 0, 1, ...
-    mean, std: per channel, applied after /255 to uint8 images; empty for float vectors, already scaled.
-    augment: crop (pad 4) and flip on the device while training.
-    picture: (channels, height, width) of float vectors in 0 .. 1 that are pictures; empty where they are not.
+    mean, std: per channel, applied after /255 to uint8 images; empty for float vectors, which are already scaled.
+    augment: random crop (padding 4) and flip on the device during training.
+    picture: (channels, height, width) if the float vectors are images with values in 0 .. 1; else empty.
 
     >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
     >>> data = Data("two", samples, samples, ("no", "yes"))
@@ -38,7 +37,7 @@ class Data:
         if self.num_classes < 2:
             raise DataError(
                 f"{self.name}: expected at least two classes, found {list(self.classes)}; "
-                "a classifier needs something to tell apart"
+                "a classifier needs two or more"
             )
         check_range(self.train.y, self.num_classes, f"{self.name} train")
         check_range(self.test.y, self.num_classes, f"{self.name} test")

@@ -1,14 +1,13 @@
-"""Handwritten digits: 1797 images of 8 x 8 pixels that come with scikit-learn, so no files are needed."""
+"""Handwritten digits: 1797 images of 8 x 8 pixels that come with scikit-learn, so nothing is downloaded."""
 
 from pathlib import Path
 
 import torch
 
 from adiw.data.dataset import Data
-from adiw.data.errors import extra_missing
-from adiw.data.options import Options
+from adiw.data.errors import missing_package
+from adiw.data.loader import Options, stratified_split
 from adiw.data.samples import Samples
-from adiw.data.split import stratified_split
 
 TEST_ROWS = 500
 SPLIT_SEED = 0  # part of the data set's definition, not of an experiment
@@ -25,7 +24,7 @@ def load_digits(root: Path, options: Options) -> Data:
     try:
         from sklearn import datasets
     except ImportError:
-        raise extra_missing("scikit-learn", "the data set digits") from None
+        raise missing_package("scikit-learn", "the data set digits") from None
     bunch = datasets.load_digits()
     x = torch.from_numpy(bunch.data).float() / 16
     y = torch.from_numpy(bunch.target).long()

@@ -1,73 +1,149 @@
-"""One file from the web to disk: resumed where it was cut, checked before it gets its name."""
+"""``adiw data get``: downloads the official files with pooch, checks their digests and unpacks them."""
 
-import http.client
-import urllib.error
-import urllib.request
-from collections.abc import Callable
+import os
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Protocol
 
-from adiw.data.errors import DataError
+from adiw.data import DATASETS
+from adiw.data.errors import DataError, missing_package
+from adiw.data.loader import Options
 
-Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all when known
-
-BLOCK = 1 << 18
+CHUNK = 1 << 18  # bytes between two steps of the progress bar
 TIMEOUT = 30.0  # seconds without a byte
 
 
-def download(
-    url: str,
-    target: Path,
-    check: Callable[[Path], None],
-    progress: Progress | None = None,
-    advice: str = "check the network",
-) -> None:
-    """Fetch url to target through target.part, which a later call takes up again after a cut.
+class ProgressBar(Protocol):
+    """A progress bar in the form that pooch calls."""
 
-    check: raises DataError for a wrong file, which is then deleted; only a checked file becomes target.
-    advice: ends the error when the file cannot be had.
+    total: int
+
+    def update(self, size: int) -> None:
+        """Add ``size`` bytes."""
+
+    def reset(self) -> None:
+        """Start from zero again."""
+
+    def close(self) -> None:
+        """End after one file."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set is published.
+
+    address: the web folder of the files;  folder: where they end up below the root;  files: the digests of the
+    downloads by file name;  archive: whether they are tar archives.
     """
-    if not url.startswith(("http://", "https://")):
-        raise DataError(f"expected an address that begins with http:// or https://, found {url}")
-    part = target.with_name(f"{target.name}.part")
-    target.parent.mkdir(parents=True, exist_ok=True)
+
+    address: str
+    folder: str
+    files: Mapping[str, str]
+    archive: bool
+
+
+SOURCES: dict[str, Source] = {
+    "fashion-mnist": Source(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        "fashion-mnist",
+        {
+            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
+            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
+            "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
+        },
+        archive=False,
+    ),
+    "cifar10": Source(
+        "https://www.cs.toronto.edu/~kriz",
+        "cifar-10-batches-bin",
+        {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+        archive=True,
+    ),
+    "cifar100": Source(
+        "https://www.cs.toronto.edu/~kriz",
+        "cifar-100-python",  # digests of its files are published; those of the binary layout are not
+        {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"},
+        archive=True,
+    ),
+}
+
+
+def get(name: str, root: Path, progress: ProgressBar | None = None) -> Path:
+    """Download a data set into root and return its folder; files that are there and correct are kept.
+
+    An archive stays beside the folder it was unpacked to.
+    """
+    if name not in SOURCES:
+        raise DataError(f"{name!r} is not a download; the data sets to download are {', '.join(SOURCES)}")
+    source = SOURCES[name]
+    if _loads(name, root):
+        return root / source.folder
+    folder = root if source.archive else root / source.folder
+    advice = (
+        f"without a network, put {', '.join(source.files)} into {folder} by hand, "
+        f"then run `adiw data get {name}` again"
+    )
+    for file, digest in source.files.items():
+        retrieve(f"{source.address}/{file}", folder / file, digest, advice, progress)
+        if source.archive:
+            unpack(folder / file, root, source.folder)
+    return root / source.folder
+
+
+def _loads(name: str, root: Path) -> bool:
+    """Whether the loader finds all files and they are correct."""
     try:
-        _transfer(url, part, target.name, progress)
-    except (OSError, http.client.HTTPException) as error:
-        raise DataError(f"could not download {url} ({error}); {advice}") from error
-    try:
-        check(part)
+        DATASETS[name](root, Options())
     except DataError:
-        part.unlink()  # resuming it would fail the check again
-        raise
-    part.replace(target)
+        return False
+    return True
 
 
-def _transfer(url: str, part: Path, name: str, progress: Progress | None) -> None:
-    """Append what is missing to part, or write it anew when the server cannot resume."""
-    start = part.stat().st_size if part.exists() else 0
+def retrieve(url: str, target: Path, digest: str, advice: str, progress: ProgressBar | None = None) -> None:
+    """Download url to target unless target already has this digest.
+
+    pooch downloads to a temporary file and renames it after the check, so a failure leaves no file behind and does
+    not touch the old one. advice: ends the error message.
+    """
     try:
-        response = _open(url, start)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code == 416 and start:  # nothing beyond the bytes we have: the check decides
-            return
-        raise
-    with response:
-        done = start if response.status == 206 else 0
-        length = response.headers.get("Content-Length")
-        total = None if length is None else done + int(length)
-        with part.open("ab" if done else "wb") as file:
-            while block := response.read(BLOCK):
-                file.write(block)
-                done += len(block)
-                if progress is not None:
-                    progress(name, done, total)
-    if total is not None and done < total:
-        raise ConnectionError(f"cut after {done} of {total} bytes; run it again to resume")
+        import pooch
+    except ImportError:
+        raise missing_package("pooch", "downloading data sets") from None
+    pooch.get_logger().setLevel("WARNING")  # by default pooch reports every download on standard error
+    # Without compression on the way: a file that ends in .gz must arrive as it is stored.
+    downloader = pooch.HTTPDownloader(
+        progressbar=progress or False,
+        chunk_size=CHUNK,
+        timeout=TIMEOUT,
+        headers={"User-Agent": "adiw", "Accept-Encoding": "identity"},
+    )
+    try:
+        pooch.retrieve(url, digest, target.name, target.parent, downloader=downloader)
+    except (OSError, ValueError) as error:  # the network and the disk; a wrong digest
+        raise DataError(f"could not download {url} ({error}); {advice}") from error
 
 
-def _open(url: str, start: int) -> http.client.HTTPResponse:
-    headers = {"User-Agent": "adiw"} | ({"Range": f"bytes={start}-"} if start else {})
-    request = urllib.request.Request(url, headers=headers)
-    return cast(http.client.HTTPResponse, urllib.request.urlopen(request, timeout=TIMEOUT))
+def unpack(archive: Path, root: Path, folder: str) -> None:
+    """Extract the files below ``folder`` of a tar archive to root/folder, each by one rename.
+
+    A member that would leave the folder (.., a link outside) is refused, and then nothing is extracted; an
+    absolute path loses its first slash. pooch's own extraction has these checks only from Python 3.12 on.
+    """
+    with tempfile.TemporaryDirectory(dir=root, prefix=".unpack-") as work:
+        try:
+            with tarfile.open(archive) as tar:
+                tar.extractall(work, filter="data")
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise DataError(f"{archive}: refused or damaged ({error}); nothing was unpacked") from error
+        found = (Path(work) / folder).rglob("*")
+        files = sorted(path for path in found if path.is_file() and not path.is_symlink())
+        if not files:
+            raise DataError(f"{archive}: expected files below {folder}/, found none; download it again")
+        for path in files:
+            target = root / path.relative_to(work)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, target)

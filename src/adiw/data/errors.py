@@ -1,17 +1,17 @@
-"""The one exception of adiw.data."""
+"""The exception of ``adiw.data``, and the two errors that name what to install or download."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 
 class DataError(ValueError):
-    """The data cannot be used: the message says what was expected, what came and how to fix it."""
+    """The data cannot be used: the message says what was expected, what was found and how to fix it."""
 
 
-def missing(name: str, folder: Path, files: Iterable[str]) -> DataError:
-    """Error for files that are not there: where they should be and the command that fetches them.
+def missing_files(name: str, folder: Path, files: Iterable[str]) -> DataError:
+    """Error for missing files: where they belong and the command that downloads them.
 
-    >>> print(missing("cifar10", Path("data"), ["test_batch.bin"]))
+    >>> print(missing_files("cifar10", Path("data"), ["test_batch.bin"]))
     cifar10 is not complete: data has no test_batch.bin; run `adiw data get cifar10`, or put it there
     """
     names = list(files)
@@ -21,10 +21,10 @@ def missing(name: str, folder: Path, files: Iterable[str]) -> DataError:
     )
 
 
-def extra_missing(package: str, purpose: str) -> DataError:
+def missing_package(package: str, purpose: str) -> DataError:
     """Error for an optional package that is not installed.
 
-    >>> print(extra_missing("Pillow", "reading images"))
+    >>> print(missing_package("Pillow", "reading images"))
     reading images needs Pillow, which is not installed: pip install "adiw[cli]"
     """
     return DataError(f'{purpose} needs {package}, which is not installed: pip install "adiw[cli]"')

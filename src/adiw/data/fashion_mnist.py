@@ -1,13 +1,19 @@
 """Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 28 x 28 grey images of ten kinds of clothing, in idx files."""
 
+import gzip
+import math
+import struct
+import zlib
 from pathlib import Path
+from typing import IO, cast
+
+import torch
+from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.errors import DataError, missing
-from adiw.data.idx import read_idx
-from adiw.data.labels import check_range
-from adiw.data.options import Options
-from adiw.data.samples import Samples
+from adiw.data.errors import DataError, missing_files
+from adiw.data.loader import Options, check_digest
+from adiw.data.samples import Samples, check_range
 
 FOLDER = "fashion-mnist"
 CLASSES = (
@@ -20,6 +26,8 @@ DIGESTS = {  # of the uncompressed files
     "t10k-images-idx3-ubyte": "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
     "t10k-labels-idx1-ubyte": "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
+MAX_BYTES = 1 << 31  # a header that claims more is damaged
+GZIP_RATIO = 1100  # more than gzip can compress by: a header that claims more bytes than that is damaged
 
 
 def load_fashion_mnist(root: Path, options: Options) -> Data:
@@ -28,7 +36,7 @@ def load_fashion_mnist(root: Path, options: Options) -> Data:
     paths = {name: _find(root / FOLDER, name) for name in DIGESTS}
     absent = [f"{name}.gz" for name, path in paths.items() if path is None]
     if absent:
-        raise missing("fashion-mnist", root / FOLDER, absent)
+        raise missing_files("fashion-mnist", root / FOLDER, absent)
     found = {name: path for name, path in paths.items() if path is not None}
     return Data(
         name="fashion-mnist",
@@ -41,7 +49,7 @@ def load_fashion_mnist(root: Path, options: Options) -> Data:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    # .gz first: that is the file `adiw data get` puts right when the other is damaged.
+    # .gz first, because `adiw data get` replaces that one when it is damaged.
     return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
 
 
@@ -52,7 +60,47 @@ def _split(paths: dict[str, Path], part: str, verify: bool) -> Samples:
     if len(x) != len(y):
         raise DataError(
             f"{paths[labels]}: expected {len(x)} labels, one per image in {paths[images].name}, "
-            f"found {len(y)}; fetch both files again"
+            f"found {len(y)}; download both files again"
         )
     check_range(y, len(CLASSES), str(paths[labels]))
     return Samples(x.unsqueeze(1), y)
+
+
+def read_idx(path: Path, dims: int, digest: str | None = None) -> Tensor:
+    """A uint8 tensor with ``dims`` dimensions from a file in MNIST's idx format, compressed if it ends in .gz.
+
+    digest: of the uncompressed file, see ``check_digest``; None skips the check.
+    """
+    try:
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
+            header, shape = _read_header(stream, dims, path)
+            size = math.prod(shape)
+            body = stream.read(size + 1)  # one byte more, to notice a file that is too long
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged or truncated ({error}); download it again") from error
+    if len(body) != size:
+        state = "truncated" if len(body) < size else "too long"
+        raise DataError(
+            f"{path}: {state}; the header says {shape}, that is {size} bytes, "
+            f"found {len(body) if len(body) < size else 'more'}; download it again"
+        )
+    if digest is not None:
+        check_digest(header + body, digest, path)
+    return torch.frombuffer(bytearray(body), dtype=torch.uint8).reshape(shape)
+
+
+def _read_header(stream: IO[bytes], dims: int, path: Path) -> tuple[bytes, tuple[int, ...]]:
+    """Bytes 0, 0, type (8: unsigned byte), number of dimensions; then each dimension in four bytes, big-endian."""
+    header = stream.read(4 + 4 * dims)
+    magic = bytes([0, 0, 8, dims])
+    if header[:4] != magic:
+        raise DataError(
+            f"{path}: expected the magic number 0x{magic.hex()} (idx, unsigned bytes, {dims} dimensions), "
+            f"found 0x{header[:4].hex()}; the file is not idx or holds another type"
+        )
+    if len(header) < 4 + 4 * dims:
+        raise DataError(f"{path}: truncated in the header, {len(header)} bytes long; download it again")
+    shape = struct.unpack(f">{dims}I", header[4:])
+    if not 0 < math.prod(shape) <= min(MAX_BYTES, GZIP_RATIO * path.stat().st_size):
+        raise DataError(f"{path}: the header says {shape}, empty or implausibly large; download it again")
+    return header, shape

@@ -1,16 +1,28 @@
-"""A data set of image files, decoded on demand by the loader's workers."""
+"""Image files that are decoded on demand, with the crops of training and testing."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from adiw.arguments import is_count
-from adiw.data.decode import centre_box, random_box, read_image, to_tensor
-from adiw.data.errors import DataError
-from adiw.data.labels import check_index, check_rows
+from adiw.data.errors import DataError, missing_package
+from adiw.data.samples import check_index, check_rows
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Box = tuple[float, float, float, float]  # left, upper, right, lower, in pixels
+
+# Only these formats: Pillow would otherwise try all it knows, and run another program for PostScript.
+FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+MAX_PIXELS = 80_000_000  # a larger image is taken for a decompression bomb
+TEST_CROP = 224 / 256  # the centre crop's side over the shorter side, the usual ImageNet test
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +64,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         return (3, self.size, self.size)
 
     def subset(self, index: Tensor, y: Tensor) -> "ImageFiles":
-        """Choose rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels.
+        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels.
 
         >>> files = ImageFiles((Path("a.png"), Path("b.png")), torch.tensor([0, 1]))
         >>> [path.name for path in files.subset(torch.tensor([1]), torch.tensor([0])).paths]
@@ -61,3 +73,67 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         check_index(index, len(self))
         check_rows(y, len(index))
         return replace(self, paths=tuple(self.paths[i] for i in index.tolist()), y=y)
+
+
+def read_image(path: Path) -> "Image":
+    """Decode an image file as RGB; every error names the file."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_package("Pillow", "reading images") from None
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:  # only the header has been read so far
+                raise _too_large(path, f"{image.width} x {image.height}")
+            return image.convert("RGB")
+    except DataError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise _too_large(path, "far more") from None
+    except Exception as error:  # a decoder may raise any exception on a damaged file
+        raise DataError(
+            f"{path}: expected an image, found a file that cannot be decoded ({error}); replace or delete it"
+        ) from error
+
+
+def _too_large(path: Path, found: str) -> DataError:
+    return DataError(
+        f"{path}: expected an image of at most {MAX_PIXELS:,} pixels, found {found}; shrink or delete it"
+    )
+
+
+def centre_box(width: int, height: int) -> Box:
+    """The central square whose side is 7/8 of the shorter side.
+
+    >>> centre_box(32, 16)
+    (9.0, 1.0, 23.0, 15.0)
+    """
+    side = min(width, height) * TEST_CROP
+    left, upper = (width - side) / 2, (height - side) / 2
+    return left, upper, left + side, upper + side
+
+
+def random_box(width: int, height: int) -> Box:
+    """A random box inside the image: 8 to 100 % of its area, aspect ratio 3/4 to 4/3 (log-uniform).
+
+    Draws from torch's default generator, which a DataLoader seeds in each of its workers.
+    """
+    for _ in range(10):
+        area_draw, ratio_draw, left_draw, upper_draw = torch.rand(4).tolist()
+        area = width * height * (0.08 + 0.92 * area_draw)
+        ratio = math.exp(math.log(4 / 3) * (2 * ratio_draw - 1))
+        w, h = math.sqrt(area * ratio), math.sqrt(area / ratio)
+        if w <= width and h <= height:
+            left, upper = left_draw * (width - w), upper_draw * (height - h)
+            # Rounding may exceed the edge by one ulp, which Pillow refuses.
+            return left, upper, min(left + w, width), min(upper + h, height)
+    return centre_box(width, height)
+
+
+def to_tensor(image: "Image", box: Box, size: int, flip: bool) -> Tensor:
+    """Resize the box of an RGB image to a (3, size, size) uint8 tensor, flipped left to right on request."""
+    from PIL.Image import Resampling
+
+    resized = image.resize((size, size), Resampling.BILINEAR, box=box, reducing_gap=3.0)
+    pixels = torch.from_numpy(np.array(resized)).permute(2, 0, 1)
+    return (pixels.flip(2) if flip else pixels).contiguous()

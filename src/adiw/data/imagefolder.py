@@ -1,23 +1,29 @@
 """A user's own images in ImageNet's layout: train/CLASS/*.jpg and val/CLASS/*.jpg (or test/)."""
 
+import os
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 
-from adiw.data.broken import POLICIES, leave_out_broken
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError
-from adiw.data.image_files import ImageFiles
-from adiw.data.options import Options
+from adiw.data.image_files import ImageFiles, read_image
+from adiw.data.loader import Options
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+POLICIES = ("refuse", "skip")  # broken images: an error when one is read, or excluded when the folder is loaded
+SHOWN = 20  # file names in a warning
 
 
 def load_imagefolder(root: Path, options: Options) -> Data:
-    """Images decoded on demand to (3, size, size) uint8; classes are train's folder names, sorted.
+    """Images decoded on demand to (3, size, size) uint8; the classes are the sorted folder names of train.
 
-    A class may be absent from val, not the other way round; root is not used. An image that cannot be decoded is an
-    error when it is met; with options.broken "skip" all are decoded once, and those are named and left out.
+    val may lack a class, but may not add one; root is not used. An image that cannot be decoded is an error
+    when it is read. With options.broken "skip" every image is decoded once at the start, and broken ones are
+    excluded with a warning.
     """
     options.only("imagefolder", "path", "size", "broken")
     if options.broken not in POLICIES:
@@ -40,7 +46,7 @@ def load_imagefolder(root: Path, options: Options) -> Data:
 def class_folders(folder: Path, classes: tuple[str, ...], size: int, broken: str = "refuse") -> ImageFiles:
     """The images of one folder per class, not augmented, for a test or a trusted set.
 
-    A class may be absent; a folder that is none of ``classes`` is an error.
+    A class may be absent; a folder that is not in ``classes`` is an error.
     """
     unknown = sorted(set(_class_names(folder)) - set(classes))
     if unknown:
@@ -51,6 +57,29 @@ def class_folders(folder: Path, classes: tuple[str, ...], size: int, broken: str
     return _files(folder, classes, size, False, broken)
 
 
+def exclude_broken(paths: Sequence[Path]) -> list[Path]:
+    """The images that can be decoded, in their order; a warning names the others and their errors.
+
+    Every file is decoded once, as many at a time as there are processors.
+    """
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        errors = list(pool.map(_decoding_error, paths))
+    broken = [error for error in errors if error is not None]
+    if broken:
+        more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+        text = "; ".join(broken[:SHOWN])
+        warnings.warn(f"{len(broken)} of {len(paths)} images are excluded: {text}{more}", stacklevel=2)
+    return [path for path, error in zip(paths, errors, strict=True) if error is None]
+
+
+def _decoding_error(path: Path) -> str | None:
+    try:
+        read_image(path)
+    except DataError as error:
+        return str(error)
+    return None
+
+
 def _test_folder(path: Path) -> Path:
     for name in ("val", "test"):
         if (path / name).is_dir():
@@ -59,7 +88,7 @@ def _test_folder(path: Path) -> Path:
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:
-    """Names of the class folders, sorted; hidden ones do not count."""
+    """Names of the class folders, sorted; hidden folders are ignored."""
     if not folder.is_dir():
         raise DataError(f"{folder}: expected a folder with one folder per class, found none")
     return tuple(sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")))
@@ -73,7 +102,7 @@ def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool, broke
         if not train and not (folder / name).is_dir():
             continue
         images = sorted(p for p in (folder / name).rglob("*") if _is_image(p))
-        images = leave_out_broken(images) if broken == "skip" else images
+        images = exclude_broken(images) if broken == "skip" else images
         if not images:
             raise DataError(
                 f"{folder / name}: expected images ({', '.join(SUFFIXES)}), found none; add some or remove the folder"

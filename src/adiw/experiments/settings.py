@@ -10,7 +10,7 @@ from typing import Any
 from adiw.arguments import is_count, is_number, is_positive
 from adiw.baselines.quadratic import SOLVERS
 from adiw.data import DATASETS
-from adiw.data.broken import POLICIES
+from adiw.data.imagefolder import POLICIES
 
 
 class SettingsError(ValueError):

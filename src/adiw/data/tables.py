@@ -1,0 +1,289 @@
+"""A user's own table (``csv``): number and text columns and a label column, as CSV, gzipped CSV or parquet.
+
+Read with pandas and prepared with scikit-learn. docs/data-sets.md describes the format.
+"""
+
+import csv
+import gzip
+import warnings
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from adiw.data.dataset import Data
+from adiw.data.errors import DataError, missing_package
+from adiw.data.loader import Options, stratified_split
+from adiw.data.samples import Samples
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")  # of train and test in a folder; the first one found is read
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
+TEST_SHARE = 0.2
+MAX_CATEGORIES = 1000  # distinct values of a text column: each becomes one input of the network
+MAX_FRACTIONS = 20  # distinct labels that are not whole numbers: more of them are a regression target
+MOSTLY = 0.9  # a text column with this share of numbers is probably a number column with a typing error
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One file: features (n, d) and labels (n,), all as text; "" stands for a missing value."""
+
+    path: Path
+    features: "DataFrame"
+    labels: "Series[str]"
+
+    @property
+    def target(self) -> str:
+        """Name of the label column."""
+        return str(self.labels.name)
+
+    def refuse(self, row: int, column: str, expected: str, found: str) -> NoReturn:
+        """Raise the error for one cell. Rows are counted as in a file of trusted rows."""
+        raise DataError(
+            f"{self.path}, column {column!r}, row {row} (counted from 0 below the column names): "
+            f"expected {expected}, found {found}; correct the value, or remove the row or the column"
+        )
+
+
+def load_table(root: Path, options: Options) -> Data:
+    """Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
+
+    Medians, means, standard deviations and the values of text columns are those of the training rows.
+    One file is split 80/20 by options.seed within each class; root is not used.
+    """
+    options.only("csv", "path", "target", "seed")
+    path = options.require_path("csv", f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
+    if path.is_dir():
+        train = read_table(_find(path, "train"), options.target)
+        test = read_table(_find(path, "test"), train.target)
+        _check_same_columns(train, test)
+        classes, numbers = class_names(train), number_columns(train)
+        x_train, y_train = _numeric(train, numbers), _encode(train, classes)
+        x_test, y_test = _numeric(test, numbers), _encode(test, classes)
+    else:
+        table = read_table(path, options.target)
+        classes, numbers = class_names(table), number_columns(table)
+        x, y = _numeric(table, numbers), _encode(table, classes)
+        chosen, held_out = stratified_split(y, round(TEST_SHARE * len(y)), options.seed)
+        x_train, y_train = x.iloc[chosen.numpy()], y[chosen]
+        x_test, y_test = x.iloc[held_out.numpy()], y[held_out]
+    transform = _transform(x_train, numbers, path)
+    return Data(
+        name="csv",
+        train=Samples(_to_tensor(transform.fit_transform, x_train, path), y_train),
+        test=Samples(_to_tensor(transform.transform, x_test, path), y_test),
+        classes=classes,
+    )
+
+
+def _find(folder: Path, name: str) -> Path:
+    for suffix in SUFFIXES:
+        if (folder / f"{name}{suffix}").is_file():
+            return folder / f"{name}{suffix}"
+    raise DataError(f"{folder}: file not found, expected one of {', '.join(name + suffix for suffix in SUFFIXES)}")
+
+
+def read_table(path: Path, target: str | None) -> Table:
+    """Read one file and separate the label column; target None takes the last column."""
+    frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    _check_names(list(frame.columns), path)
+    if target is not None and target not in frame.columns:
+        raise DataError(f"{path}: no column {target!r} for target; the columns are {', '.join(frame.columns)}")
+    if len(frame) == 0:
+        raise DataError(f"{path}: expected rows below the column names, found none")
+    frame = frame.apply(lambda column: column.str.strip())
+    frame = frame.mask(frame.isin(MISSING), "")
+    labels = frame.pop(frame.columns[-1] if target is None else target)
+    table = Table(path, frame, labels)
+    unlabelled = np.flatnonzero(labels == "")
+    if len(unlabelled):
+        table.refuse(int(unlabelled[0]), table.target, "a label", "a missing value")
+    return table
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise missing_package("pandas", "reading tables") from None
+    return pandas
+
+
+def _read_csv(path: Path) -> "DataFrame":
+    pandas = _pandas()
+    try:
+        _check_widths(path)
+        with _open_text(path) as file:
+            frame = pandas.read_csv(file, dtype=str, na_filter=False, header=None)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected UTF-8 text, found other bytes ({error}); save it as UTF-8") from error
+    except (OSError, EOFError, zlib.error, pandas.errors.ParserError) as error:
+        raise DataError(f"{path}: cannot be read as comma-separated text ({error})") from error
+    names = frame.iloc[0].str.strip().tolist()
+    return frame.iloc[1:].set_axis(names, axis=1).reset_index(drop=True)
+
+
+def _open_text(path: Path) -> IO[str]:
+    opening = gzip.open if path.suffix == ".gz" else open
+    return cast(IO[str], opening(path, "rt", encoding="utf-8-sig", newline=""))
+
+
+def _check_widths(path: Path) -> None:
+    """Every row must have as many values as the first: pandas would fill short rows with missing values."""
+    width = 0
+    with _open_text(path) as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            for cells in filter(None, reader):
+                width = width or len(cells)
+                if len(cells) != width:
+                    raise DataError(
+                        f"{path}, line {reader.line_num}: expected {width} values as in the first line, "
+                        f'found {len(cells)}; complete the row, or quote values that contain a comma: "a, b"'
+                    )
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not comma-separated text ({error})") from error
+    if width < 2:
+        raise DataError(
+            f"{path}: expected a first line that names at least two columns, separated by commas, "
+            f"found {width}; save the table with commas"
+        )
+
+
+def _read_parquet(path: Path) -> "DataFrame":
+    pandas = _pandas()
+    try:
+        frame = pandas.read_parquet(path)
+    except ImportError:
+        raise missing_package("pyarrow", "reading parquet files") from None
+    except Exception as error:  # a parser may raise any exception on a damaged file
+        raise DataError(f"{path}: expected a parquet file, found one that cannot be read ({error})") from error
+    text = frame.astype(object).where(frame.notna(), "").map(str)
+    return text.set_axis([str(name).strip() for name in frame.columns], axis=1).reset_index(drop=True)
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    if len(names) < 2:
+        raise DataError(f"{path}: expected at least two columns, features and a label, found {names}")
+    if bool(_numbers(_pandas().Series(names)).notna().all()):
+        raise DataError(f"{path}: expected column names in the first line, found numbers; add a line of names")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{path}: expected distinct column names, found twice: {', '.join(twice)}; rename one")
+
+
+def _check_same_columns(train: Table, test: Table) -> None:
+    expected, found = list(train.features.columns), list(test.features.columns)
+    if expected != found:
+        raise DataError(
+            f"{test.path}: expected the columns of {train.path.name} in the same order, {', '.join(expected)}; "
+            f"found {', '.join(found)}"
+        )
+
+
+def class_names(table: Table) -> tuple[str, ...]:
+    """Distinct labels, sorted as numbers when all are numbers, else as text."""
+    where = f"{table.path}, column {table.target!r}"
+    distinct = table.labels.drop_duplicates()
+    values = _numbers(distinct)
+    if len(distinct) < 2:
+        raise DataError(
+            f"{where}: expected at least two classes, found only {distinct.iloc[0]!r}; "
+            "name the label column with target"
+        )
+    fractions = bool(values.notna().all()) and int((values % 1 != 0).sum()) > MAX_FRACTIONS
+    if fractions or len(distinct) > len(table.labels) / 2:
+        raise DataError(
+            f"{where}: expected class labels that repeat, found {len(distinct)} different values in "
+            f"{len(table.labels)} rows; name the label column with target. A regression target cannot be used "
+            "here: divide it into classes, or call adiw.ADIW in your own training loop"
+        )
+    if bool(values.notna().all()):
+        return tuple(sorted(distinct, key=lambda label: (float(label), label)))
+    return tuple(sorted(distinct))
+
+
+def _encode(table: Table, classes: tuple[str, ...]) -> Tensor:
+    """Labels as positions in classes, (n,) int64."""
+    unknown = sorted(set(table.labels) - set(classes))
+    if unknown:
+        raise DataError(
+            f"{table.path}, column {table.target!r}: found classes that the training file does not have: "
+            f"{', '.join(unknown)}; correct them, or add training rows"
+        )
+    position = {name: label for label, name in enumerate(classes)}
+    return torch.tensor([position[label] for label in table.labels], dtype=torch.int64)
+
+
+def _numbers(text: "Series[str]") -> "Series[float]":
+    """The values as float64; NaN where the text is not a number."""
+    return _pandas().to_numeric(text.astype(object), errors="coerce").astype(float)
+
+
+def number_columns(table: Table) -> list[str]:
+    """Names of the columns whose values, as far as present, are all numbers; the other columns are text."""
+    found = []
+    for name, column in table.features.items():
+        present = column[column != ""]
+        is_number = _numbers(present).notna()
+        if bool(is_number.all()):
+            found.append(str(name))
+        elif is_number.mean() >= MOSTLY:
+            row = int(is_number.idxmin())
+            warnings.warn(
+                f"{table.path}, column {name!r} is read as text, because row {row} (counted from 0) holds "
+                f"{column[row]!r}; if it is a number column, correct the value or leave it empty",
+                stacklevel=2,
+            )
+    return found
+
+
+def _numeric(table: Table, numbers: list[str]) -> "DataFrame":
+    """The features with number columns as float64, NaN where a value is missing."""
+    features = table.features.copy()
+    for name in numbers:
+        text, values = features[name], _numbers(features[name])
+        wrong = np.flatnonzero((values.isna() & (text != "")) | values.abs().eq(np.inf))
+        if len(wrong):
+            table.refuse(int(wrong[0]), name, "a finite number", repr(text[wrong[0]]))
+        features[name] = values
+    return features
+
+
+def _transform(x_train: "DataFrame", numbers: list[str], path: Path) -> Any:
+    """scikit-learn's preprocessing for these columns, not yet fitted."""
+    try:
+        from sklearn.compose import ColumnTransformer
+        from sklearn.impute import SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    except ImportError:
+        raise missing_package("scikit-learn", "reading tables") from None
+    texts = [name for name in x_train.columns if name not in numbers]
+    for name in texts:
+        count = x_train[name].nunique()
+        if count > MAX_CATEGORIES:
+            raise DataError(
+                f"{path}, column {name!r}: expected at most {MAX_CATEGORIES} different texts, found {count}; "
+                "remove the column, or group its values"
+            )
+    scale = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    # A missing value is the category "". A category that occurs only in the test rows is ignored.
+    one_hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    return ColumnTransformer([("numbers", scale, numbers), ("texts", one_hot, texts)], sparse_threshold=0)
+
+
+def _to_tensor(apply: Any, x: "DataFrame", path: Path) -> Tensor:
+    """The transformed features, (n, d) float32."""
+    with np.errstate(all="ignore"):  # an overflow is reported below
+        scaled = torch.from_numpy(np.asarray(apply(x), dtype=np.float32))
+    if not bool(scaled.isfinite().all()):
+        raise DataError(f"{path}: expected numbers that float32 can hold, found far larger ones; rescale them")
+    return scaled
