@@ -121,7 +121,7 @@ def test_a_gpu_that_is_not_there(adiw: Command) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a,kind\n1,x\n2,y\n1e999,x\n4,y\n", "t.csv, column 'a', row 2 (counted from 0 below the column names): "),
+        ("a,kind\n1,x\n2,y\ninf,x\n4,y\n", "t.csv, column 'a', row 2 (counted from 0 below the column names): "),
         ("a,kind\n1,x\n2,y\n3,\n4,y\n", "expected a label, found a missing value; correct the value, or remove"),
         ("a,kind\n1,0.5\n2,1.5\n3,2.5\n", "expected class labels that repeat, found 3 different values in 3 rows"),
         ("a,kind\n1,x\n2,x\n3,x\n", "column 'kind': expected at least two classes, found only 'x'"),

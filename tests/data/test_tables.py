@@ -184,7 +184,7 @@ def test_text_in_a_number_column_of_the_test_file_is_refused(tmp_path):
         load("csv", path=folder(tmp_path, "a,kind\n1,x\n2,y\n1,x\n2,y\n", "a,kind\n1,x\nabout 3,y\n"))
 
 
-@pytest.mark.parametrize("value", ["inf", "-Infinity", "1e400"])
+@pytest.mark.parametrize("value", ["inf", "-Infinity", "INF"])
 def test_infinity_is_refused(tmp_path, value):
     with pytest.raises(DataError, match=f"t.csv, column 'a', row 2 .*: expected a finite number, found '{value}'"):
         load("csv", path=csv(tmp_path, f"a,kind\n1,x\n2,y\n{value},x\n4,y\n"))
