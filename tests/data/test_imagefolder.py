@@ -131,7 +131,7 @@ def test_skipped_images_are_named_and_the_others_stay(folder: Path) -> None:
     assert all(data.train[i][0].shape == (3, 8, 8) for i in range(4))
 
 
-def test_without_the_choice_they_are_refused_when_they_are_met(folder: Path) -> None:
+def test_by_default_they_are_refused_when_they_are_read(folder: Path) -> None:
     data = load("imagefolder", path=folder, size=8)
     assert len(data.train) == 9
     for position, path in enumerate(data.train.paths):  # type: ignore[union-attr]
@@ -148,7 +148,7 @@ def test_a_class_of_broken_images_only_is_an_error(tmp_path: Path) -> None:
         load("imagefolder", path=tmp_path, broken="skip")
 
 
-def test_a_sound_folder_warns_of_nothing(tmp_path: Path) -> None:
+def test_a_folder_without_broken_images_gives_no_warning(tmp_path: Path) -> None:
     data = load("imagefolder", path=write_folders(tmp_path, ("ant", "bee")), size=8, broken="skip")
     assert len(data.train) == 4
 

@@ -60,11 +60,11 @@ def test_optional_packages_are_not_imported_up_front():
 
 @pytest.mark.parametrize("what", ["root", "path"])
 @pytest.mark.parametrize("value", [3, "a\0b"])
-def test_what_is_no_path_is_named(what, value):
+def test_a_value_that_is_not_a_path_is_refused(what, value):
     with pytest.raises(DataError, match=f"{what}: expected a path, found"):
         load("csv", **{what: value})
 
 
-def test_a_path_that_cannot_be_looked_at_is_an_error(tmp_path):
+def test_a_path_that_cannot_be_read_is_an_error(tmp_path):
     with pytest.raises(DataError, match=r"csv: x+ cannot be read \(File name too long\)"):
         load("csv", path="x" * 5000, target="y")

@@ -58,7 +58,7 @@ def test_samples_are_frozen():
         samples().x = torch.zeros(1, 1)  # type: ignore[misc]
 
 
-def test_what_is_no_tensor_is_named():
+def test_a_value_that_is_not_a_tensor_is_refused():
     x, y = torch.zeros(2, 3), torch.tensor([0, 1])
     with pytest.raises(DataError, match=r"expected x as a tensor \(n, \.\.\.\), found list"):
         Samples([[0.0]], y)

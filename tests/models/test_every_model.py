@@ -1,4 +1,4 @@
-"""What every network of the table owes its users."""
+"""What every network of the table must do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from adiw.models import MODELS, LeNet5, build
-from adiw.models.resnet18 import Stem, over_squares
+from adiw.models.resnet18 import Stem, space_to_depth_conv
 
 RESNET = sys.modules["adiw.models.resnet18"]  # the package has a function of this name
 
@@ -125,11 +125,11 @@ def test_resnet_parameters_bear_torchvision_names() -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
 @pytest.mark.parametrize("size", [(8, 8), (9, 12), (12, 7), (1, 1)])
-def test_the_stem_over_squares_is_the_convolution(channels: int, size: tuple[int, int]) -> None:
+def test_the_space_to_depth_stem_is_the_convolution(channels: int, size: tuple[int, int]) -> None:
     random = torch.Generator().manual_seed(0)
     x = torch.randn(2, channels, *size, dtype=torch.double, generator=random, requires_grad=True)
     weight = torch.randn(5, channels, 7, 7, dtype=torch.double, generator=random, requires_grad=True)
-    expected, found = conv2d(x, weight, stride=2, padding=3), over_squares(x, weight)
+    expected, found = conv2d(x, weight, stride=2, padding=3), space_to_depth_conv(x, weight)
     torch.testing.assert_close(found, expected)
     back = torch.randn(expected.shape, dtype=torch.double, generator=random)
     slopes = [torch.autograd.grad(y, (x, weight), back) for y in (found, expected)]
@@ -138,24 +138,24 @@ def test_the_stem_over_squares_is_the_convolution(channels: int, size: tuple[int
 
 @pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
 @pytest.mark.parametrize("shape", [(2, 3, 8, 8), (2, 1, 8, 8), (2, 3, 1, 1), (2, 2, 1, 8)])
-def test_the_stem_over_squares_keeps_the_layout(shape: tuple[int, ...], layout: torch.memory_format) -> None:
+def test_the_space_to_depth_stem_keeps_the_layout(shape: tuple[int, ...], layout: torch.memory_format) -> None:
     x, weight = torch.rand(shape).contiguous(memory_format=layout), torch.rand(5, shape[1], 7, 7)
     expected = conv2d(x, weight, stride=2, padding=3)
-    assert over_squares(x, weight).stride() == expected.stride()
+    assert space_to_depth_conv(x, weight).stride() == expected.stride()
     part = torch.cat([x, x], dim=3)[..., ::2]  # with gaps
-    assert over_squares(part, weight).stride() == conv2d(part, weight, stride=2, padding=3).stride()
+    assert space_to_depth_conv(part, weight).stride() == conv2d(part, weight, stride=2, padding=3).stride()
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_squares_have_channels_by_eights(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_have_a_multiple_of_eight_channels(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     monkeypatch.setattr(RESNET, "conv2d", lambda x, weight: seen.extend([x.shape[1], weight.shape[1]]))
-    over_squares(torch.rand(2, channels, 8, 8), torch.rand(5, channels, 7, 7))
+    space_to_depth_conv(torch.rand(2, channels, 8, 8), torch.rand(5, channels, 7, 7))
     assert seen == [8 * ((channels + 1) // 2)] * 2
 
 
 class OnGpu(Tensor):
-    """A tensor that says that it is on a GPU."""
+    """A tensor that claims to be on a GPU."""
 
     is_cuda = True
 
@@ -172,11 +172,13 @@ class OnGpu(Tensor):
     ],
 )
 @pytest.mark.parametrize("device", ["gpu", "cpu"])
-def test_the_stem_is_a_convolution_and_on_a_gpu_over_squares(
+def test_the_stem_is_a_convolution_and_on_a_gpu_space_to_depth_conv(
     channels: int, change: dict[str, Any], by_squares: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Tensor] = []
-    monkeypatch.setattr(RESNET, "over_squares", lambda *given: calls.append(over_squares(*given)) or calls[-1])
+    monkeypatch.setattr(
+        RESNET, "space_to_depth_conv", lambda *given: calls.append(space_to_depth_conv(*given)) or calls[-1]
+    )
     stem = Stem(channels, 6)
     for name, value in change.items():
         setattr(stem, name, value)

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from adiw.shifts import ClassConditional, Covariate
-from adiw.shifts.biased_sampling import keep_chance
-from adiw.shifts.principal_score import principal_score
-from adiw.shifts.systematic import systematic
+from adiw.shifts.biased_sampling import keep_probability, principal_score, systematic
 
 N = 6000
 
@@ -49,25 +47,25 @@ def test_score_of_bytes_of_constants_and_of_one_sample() -> None:
         principal_score(torch.tensor([[1.0], [float("nan")]]), seeded(0))
 
 
-def test_systematic_sampling_has_the_exact_chances_and_a_fixed_size() -> None:
-    chance = torch.tensor([0.1, 0.9, 0.5, 1.0, 0.0, 0.25])  # they sum to 2.75
-    draws = torch.stack([systematic(chance, seeded(seed)) for seed in range(2000)])
+def test_systematic_sampling_has_the_exact_probabilities_and_a_fixed_size() -> None:
+    probability = torch.tensor([0.1, 0.9, 0.5, 1.0, 0.0, 0.25])  # they sum to 2.75
+    draws = torch.stack([systematic(probability, seeded(seed)) for seed in range(2000)])
     assert set(draws.sum(1).tolist()) == {2, 3}
-    sd = (chance * (1 - chance) / 2000).sqrt()
-    assert bool(((draws.float().mean(0) - chance).abs() <= 4 * sd).all())
+    sd = (probability * (1 - probability) / 2000).sqrt()
+    assert bool(((draws.float().mean(0) - probability).abs() <= 4 * sd).all())
 
 
-def test_keep_chance_survives_extreme_strengths() -> None:
-    chance = keep_chance(torch.tensor([-3.0, -2.0]).double(), 1000.0)
-    assert chance.tolist() == [0.0, 1.0]
+def test_keep_probability_survives_extreme_strengths() -> None:
+    probability = keep_probability(torch.tensor([-3.0, -2.0]).double(), 1000.0)
+    assert probability.tolist() == [0.0, 1.0]
 
 
-def test_covariate_shift_prefers_large_scores_with_the_stated_chances() -> None:
+def test_covariate_shift_prefers_large_scores_with_the_stated_probabilities() -> None:
     x, y = data()
     shifted = Covariate(2.0).apply(x, y, 6, 600, seeded(1))
     assert shifted.true_weights is not None
     score = principal_score(x, seeded(1))
-    included = 0.1 + 0.9 * keep_chance(score, 2.0)
+    included = 0.1 + 0.9 * keep_probability(score, 2.0)
     expected = 1 / included[shifted.keep]
     torch.testing.assert_close(shifted.true_weights, (expected / expected.mean()).float(), rtol=1e-2, atol=0)
     sd = (included * (1 - included)).sum().sqrt()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from adiw.shifts import Pair, Symmetric
-from adiw.shifts.shifted import Shifted
+from adiw.shifts import Pair, Shifted, Symmetric
 
 N, NUM_CLASSES = 20_000, 10
 Y = torch.arange(N) % NUM_CLASSES

@@ -1,7 +1,7 @@
-"""Networks: each is called as factory(input_shape, num_classes) and says which layer gives its features.
+"""Networks: each is built by factory(input_shape, num_classes) and names the layer of its features.
 
 ``model.feature_layer`` is the dotted name of the submodule whose output is the last hidden representation.
-The table below is the whole list: a new network is one file and one line.
+A new network is one file, and one line in the table below.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
     "resnet18": resnet18,
     "resnet18-cifar": resnet18_cifar,
 }
-"""The names that ``build`` takes, and the factory of each network."""
+"""The names that ``build`` accepts, and the factory of each network."""
 
 
 def build(name: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:

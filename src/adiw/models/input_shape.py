@@ -1,4 +1,4 @@
-"""The shapes a network is asked for."""
+"""Checks of the input shape and the number of classes that a network is built for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["check_num_classes", "image_shape"]
 
 
 def check_num_classes(model: str, num_classes: int) -> None:
-    """Refuse fewer than one output.
+    """A network needs at least one output.
 
     >>> check_num_classes("mlp", 0)
     Traceback (most recent call last):
@@ -19,7 +19,7 @@ def check_num_classes(model: str, num_classes: int) -> None:
 
 
 def image_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """``(channels, height, width)``, or an error that says what came.
+    """``(channels, height, width)`` of one image; another number of dimensions is an error.
 
     >>> image_shape("lenet5", (28, 28))
     Traceback (most recent call last):

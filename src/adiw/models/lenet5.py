@@ -1,4 +1,4 @@
-"""LeNet-5 as the paper draws it, with ReLU and max pooling."""
+"""LeNet-5 as in the paper, with ReLU and max pooling."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LeNet5(nn.Module):
     """C(5x5, 6) - S(2x2) - C(5x5, 16) - S(2x2) - FC(120) - FC(84) - FC(num_classes), ReLU after C and FC.
 
     The input is 32 x 32; images of 28 x 28 are padded by 2 in the first convolution. Any number of channels.
-    Takes ``(B, channels, H, W)``, gives ``(B, num_classes)``; ``feature_layer`` gives ``(B, 84)``.
+    Maps ``(B, channels, H, W)`` to ``(B, num_classes)``; the output of ``feature_layer`` is ``(B, 84)``.
 
     >>> model = LeNet5((1, 28, 28), num_classes=10)
     >>> sum(p.numel() for p in model.parameters())

@@ -1,4 +1,4 @@
-"""A network for small or tabular data."""
+"""A multilayer perceptron for small or tabular data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN = 256
 class MLP(nn.Module):
     """Flatten - FC(256) - ReLU - FC(256) - ReLU - FC(num_classes).
 
-    Takes ``(B, *input_shape)``, gives ``(B, num_classes)``; ``feature_layer`` gives ``(B, 256)``.
+    Maps ``(B, *input_shape)`` to ``(B, num_classes)``; the output of ``feature_layer`` is ``(B, 256)``.
 
     >>> model = MLP((64,), num_classes=10)
     >>> sum(p.numel() for p in model.parameters())

@@ -55,40 +55,40 @@ class Stem(nn.Conv2d):
         return convolve(x, self.weight, self.bias, self.stride, self.padding)  # type: ignore[arg-type]
 
 
-@torch.fx.wrap  # a traced network chooses when it runs
+@torch.fx.wrap  # torch.fx keeps the call whole, so the choice is made when the traced network runs
 def convolve(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, int], padding: tuple[int, int]
 ) -> Tensor:
-    """``conv2d``; on a GPU the stem of an image with few channels goes over its squares."""
-    as_made = bias is None and stride == (2, 2) and padding == (3, 3)
-    if as_made and x.is_cuda and x.dim() == 4 and x.shape[1] <= 4:
-        return over_squares(x, weight)
+    """``conv2d``; on a GPU, for images with few channels, the faster ``space_to_depth_conv``."""
+    is_stem = bias is None and stride == (2, 2) and padding == (3, 3)
+    if is_stem and x.is_cuda and x.dim() == 4 and x.shape[1] <= 4:
+        return space_to_depth_conv(x, weight)
     return conv2d(x, weight, bias, stride, padding)
 
 
-def over_squares(x: Tensor, weight: Tensor) -> Tensor:
-    """The 7 x 7 convolution of stride 2 and padding 3, as a 4 x 4 one over squares of 2 x 2 pixels.
+def space_to_depth_conv(x: Tensor, weight: Tensor) -> Tensor:
+    """The 7 x 7 convolution of stride 2 and padding 3, as a 4 x 4 convolution over blocks of 2 x 2 pixels.
 
-    GPUs multiply channels by eights: a colour image's three would be filled up with five of zeros, at each of 49
-    pixels. Here the channels are those of a square's four pixels, twelve and four of zeros, at each of 16 squares.
+    GPUs process channels in groups of eight: three colour channels are padded with five of zeros, at each of 49
+    pixels. The four pixels of a block have twelve channels, padded with four of zeros, at each of 16 blocks.
 
     >>> x, weight = torch.rand(2, 3, 9, 8), torch.rand(5, 3, 7, 7)
-    >>> torch.allclose(over_squares(x, weight), conv2d(x, weight, stride=2, padding=3), atol=1e-4)
+    >>> torch.allclose(space_to_depth_conv(x, weight), conv2d(x, weight, stride=2, padding=3), atol=1e-4)
     True
     """
     height, width, more = x.shape[2], x.shape[3], x.shape[1] % 2
     last = x.stride(1) == 1 and not x.is_contiguous()
-    squares = pixel_unshuffle(pad(x, (4, 2 + width % 2, 4, 2 + height % 2, 0, more)), 2)
-    squares = squares.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
-    return conv2d(squares, pixel_unshuffle(pad(weight, (1, 0, 1, 0, 0, more)), 2))
+    blocks = pixel_unshuffle(pad(x, (4, 2 + width % 2, 4, 2 + height % 2, 0, more)), 2)
+    blocks = blocks.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    return conv2d(blocks, pixel_unshuffle(pad(weight, (1, 0, 1, 0, 0, more)), 2))
 
 
 class ResNet18(nn.Module):
     """Stem - four stages of two blocks (64, 128, 256, 512 channels) - global average - FC(num_classes).
 
     The stem is C(7x7, 64, stride 2) and S(3x3, stride 2); with ``small_images`` it is C(3x3, 64) alone.
-    Takes ``(B, channels, H, W)``, gives ``(B, num_classes)``; ``feature_layer`` gives ``(B, 512)``.
-    Parameters bear torchvision's names, so that its checkpoints load. Initialised as PyTorch does.
+    Maps ``(B, channels, H, W)`` to ``(B, num_classes)``; the output of ``feature_layer`` is ``(B, 512)``.
+    Parameters have torchvision's names, so that its checkpoints load. PyTorch's default initialisation.
 
     >>> ResNet18((3, 32, 32), num_classes=10, small_images=True).feature_layer
     'flatten'
@@ -122,7 +122,7 @@ class ResNet18(nn.Module):
 
 
 def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
-    """ResNet-18 as for ImageNet: 7 x 7 stem of stride 2, then max pooling.
+    """ResNet-18 for ImageNet: 7 x 7 stem of stride 2, then max pooling.
 
     >>> resnet18((3, 224, 224), num_classes=10).conv1
     Stem(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)
@@ -131,7 +131,7 @@ def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
 
 
 def resnet18_cifar(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
-    """ResNet-18 as for CIFAR: 3 x 3 stem of stride 1, no max pooling.
+    """ResNet-18 for CIFAR: 3 x 3 stem of stride 1, no max pooling.
 
     >>> resnet18_cifar((3, 32, 32), num_classes=10).conv1
     Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)

@@ -1,4 +1,4 @@
-"""A network of the user's own, named as ``package.module:factory``."""
+"""The user's own network, given as ``package.module:factory``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["build_user_model"]
 
 
 def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """Import ``package.module``, call ``factory(input_shape, num_classes)``, and give back its network.
+    """Import ``package.module``, call ``factory(input_shape, num_classes)``, and return its network.
 
-    Modules in the current directory are found, as ``python -m`` finds them. Exceptions from inside the user's
-    own code pass through unchanged.
+    Modules in the current directory are found, as with ``python -m``. Exceptions in the user's code are raised
+    unchanged.
 
     >>> build_user_model("adiw.models.mlp:MLP", (64,), 10).head
     Linear(in_features=256, out_features=10, bias=True)
@@ -44,7 +44,7 @@ def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) 
 
 
 def _import(spec: str, module_name: str) -> object:
-    """The module; a missing one is told apart from one that it imports itself."""
+    """The module; if it exists but imports a missing module, that error is raised unchanged."""
     importlib.invalidate_caches()
     try:
         return importlib.import_module(module_name)
@@ -58,7 +58,7 @@ def _import(spec: str, module_name: str) -> object:
 
 @contextmanager
 def _current_directory_first() -> Iterator[None]:
-    """Look for modules in the current directory first, and only inside this block."""
+    """Search the current directory for modules first, inside this block only."""
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

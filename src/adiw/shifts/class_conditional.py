@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.shifts.biased_sampling import check_inputs, check_strength, importance, keep_chance
-from adiw.shifts.labels import check_labels, class_counts
-from adiw.shifts.principal_score import principal_score
-from adiw.shifts.shifted import Shifted, select
-from adiw.shifts.systematic import systematic
+from adiw.shifts.biased_sampling import (
+    check_inputs,
+    check_strength,
+    importance,
+    keep_probability,
+    principal_score,
+    systematic,
+)
+from adiw.shifts.shift import Shifted, check_labels, class_counts, select
 from adiw.shifts.trusted import draw_per_class, proportional, trusted_count
 
 __all__ = ["ClassConditional"]
@@ -22,14 +26,14 @@ class ClassConditional:
     """Within each class, samples with a small score are rarer; every class loses the same fraction.
 
     With s_y(x) the standardised projection of x on its own class's first principal direction and
-    a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), the mean taken over the untrusted of the class,
+    a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), the mean over the class's samples that are not trusted,
 
-        P(keep | x, y) = f a(x) / mean(a),    f = min_y mean(a), the most that every class can keep;
+        P(keep | x, y) = f a(x) / mean(a),    f = min_y mean(a), the largest share that every class can keep;
         q(x, y) = t_y/n_y + (1 - t_y/n_y) P(keep | x, y),    w = 1 / q, mean one over each class.
 
     Trusted: 1000 by default, drawn before the biased sampling, uniformly within each class and in proportion
-    to its size, and always kept. Class sizes follow within two samples (systematic sampling). The only
-    approximation: mean(a) leaves the trusted out, an error of order sqrt(t_y) / n_y. Shapes: see ``Shifted``.
+    to its size, and always kept. Systematic sampling fixes the class sizes up to two samples. The only
+    approximation: mean(a) excludes the trusted samples, an error of order sqrt(t_y) / n_y. Shapes: see ``Shifted``.
 
     >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
     >>> shifted = ClassConditional(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))
@@ -53,22 +57,25 @@ class ClassConditional:
         kept = torch.zeros(len(y), dtype=torch.bool, device=y.device)
         kept[index] = True
         classes = [(y == c).nonzero().flatten() for c in range(num_classes) if counts[c]]
-        chances = self._chances(inputs, classes, kept, generator)
+        probabilities = self._probabilities(inputs, classes, kept, generator)
         weights = torch.ones(len(y), dtype=torch.float64, device=y.device)
-        for members, chance in zip(classes, chances, strict=True):
+        for members, probability in zip(classes, probabilities, strict=True):
             trusted_here = kept[members]
             drawn = trusted_here.clone()
-            drawn[~trusted_here] = systematic(chance[~trusted_here], generator)
+            drawn[~trusted_here] = systematic(probability[~trusted_here], generator)
             kept[members] = drawn
-            weights[members] = importance(chance, int(trusted_here.sum()), drawn)
+            weights[members] = importance(probability, int(trusted_here.sum()), drawn)
         return select(y, kept, index, weights)
 
-    def _chances(self, x: Tensor, classes: list[Tensor], trusted: Tensor, generator: torch.Generator) -> list[Tensor]:
-        """P(keep | x, y) of each class's samples; over the untrusted, every class has the same mean f."""
+    def _probabilities(
+        self, x: Tensor, classes: list[Tensor], trusted: Tensor, generator: torch.Generator
+    ) -> list[Tensor]:
+        """P(keep | x, y) of each class's samples; its mean over those that are not trusted is f in every class."""
         bias = [
-            keep_chance(principal_score(x[m.to(x.device)], generator), self.strength).to(m.device) for m in classes
+            keep_probability(principal_score(x[m.to(x.device)], generator), self.strength).to(m.device)
+            for m in classes
         ]
-        # a class that is trusted as a whole has nothing to lose: its mean is that of all its samples
+        # A class in which all samples are trusted loses none: its mean is that of all its samples.
         rest = [a if trusted[m].all() else a[~trusted[m]] for a, m in zip(bias, classes, strict=True)]
         means = [float(a.mean()) for a in rest]
         return [min(means) * a / mean for a, mean in zip(bias, means, strict=True)]

@@ -1,4 +1,4 @@
-"""Class-prior shift: some classes are rare in training and are not in the test."""
+"""Class-prior shift: some classes are rarer in training than in the test data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.shifts.labels import check_labels, class_counts
-from adiw.shifts.shifted import Shifted
+from adiw.shifts.shift import Shifted, check_labels, class_counts
 from adiw.shifts.trusted import draw_per_class, trusted_count
 
 __all__ = ["ClassPrior"]
@@ -22,12 +21,12 @@ class ClassPrior:
 
     As in the paper (after Buda et al.), the classes of a group get equal sizes: a majority class has as many
     samples as the smallest class of the data, a minority class 1 / rho of that. With p_test the class
-    proportions of the original labels and p_train those of what is kept,
+    proportions of the original labels and p_train those of the kept samples,
 
         w_i = r_y = p_test(y_i) / p_train(y_i),  mean exactly one.
 
-    Trusted: 10 of each class by default; ``trusted`` is the total, the same for every class. They are part
-    of the kept samples. Shapes: see ``Shifted``.
+    Trusted: 10 of each class by default; ``trusted`` is the total, divided equally among the classes. They are
+    part of the kept samples. Shapes: see ``Shifted``.
 
     >>> y = torch.arange(400) % 4
     >>> shifted = ClassPrior(mu=0.25, rho=10).apply(None, y, 4, 8, torch.Generator().manual_seed(0))
@@ -47,7 +46,7 @@ class ClassPrior:
     def apply(
         self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
     ) -> Shifted:
-        """Cut the minority classes; ``x`` is not looked at."""
+        """Cut the minority classes; ``x`` is not used."""
         check_labels(y, num_classes)
         counts = class_counts(y, num_classes)
         per_class = _per_class(trusted, num_classes, len(y))
@@ -65,7 +64,7 @@ class ClassPrior:
         )
 
     def _sizes(self, counts: list[int], per_class: int, generator: torch.Generator) -> list[int]:
-        """How many samples each class keeps."""
+        """The number of samples that each class keeps."""
         num_classes, majority = len(counts), min(counts)
         num_minority = round(self.mu * num_classes)
         if not 0 < num_minority < num_classes:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.shifts.biased_sampling import check_inputs, check_strength, importance, keep_chance
-from adiw.shifts.labels import check_labels
-from adiw.shifts.principal_score import principal_score
-from adiw.shifts.shifted import Shifted, select
+from adiw.shifts.biased_sampling import check_inputs, check_strength, importance, keep_probability, principal_score
+from adiw.shifts.shift import Shifted, check_labels, select
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
 __all__ = ["Covariate"]
@@ -18,15 +16,15 @@ __all__ = ["Covariate"]
 
 @dataclass(frozen=True)
 class Covariate:
-    """Samples with a small score are rarer in training, whatever their label.
+    """Samples with a small score are rarer in training, independently of their label.
 
     With s(x) the standardised projection of x on the data's first principal direction,
 
         P(keep | x) = sigmoid(strength * s(x)), rescaled so that the largest is one;
-        q(x) = t/n + (1 - t/n) P(keep | x),    w(x) = 1 / q(x), mean one over what is kept.
+        q(x) = t/n + (1 - t/n) P(keep | x),    w(x) = 1 / q(x), mean one over the kept samples.
 
-    Trusted: 1000 by default, drawn uniformly *before* the biased sampling and always kept; q accounts for
-    them exactly, and bounds the weights. Shapes: see ``Shifted``.
+    Trusted: 1000 by default, drawn uniformly *before* the biased sampling and always kept; q includes
+    them exactly, which bounds the weights. Shapes: see ``Shifted``.
 
     >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
     >>> shifted = Covariate(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))
@@ -46,8 +44,8 @@ class Covariate:
         check_labels(y, num_classes)
         inputs = check_inputs(x, y)
         index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
-        chance = keep_chance(principal_score(inputs, generator), self.strength).to(y.device)
+        probability = keep_probability(principal_score(inputs, generator), self.strength).to(y.device)
         uniform = torch.rand(len(y), generator=generator, device=generator.device, dtype=torch.float64)
-        kept = uniform.to(y.device) < chance
+        kept = uniform.to(y.device) < probability
         kept[index] = True
-        return select(y, kept, index, importance(chance, len(index), kept))
+        return select(y, kept, index, importance(probability, len(index), kept))

@@ -1,17 +1,77 @@
-"""What every kind of label noise shares: who flips, and the importance of who did not."""
+"""Label noise: a share of the training labels is wrong, drawn uniformly (symmetric) or the next class (pair)."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from adiw.shifts.shifted import Shifted
+from adiw.shifts.shift import Shifted, check_labels
+from adiw.shifts.trusted import draw_trusted, trusted_count
 
-__all__ = ["check_rate", "flip_labels"]
+__all__ = ["Pair", "Symmetric"]
+
+
+@dataclass(frozen=True)
+class Symmetric:
+    """Each label flips with probability ``rate`` to one of the other C - 1 classes, all equally likely.
+
+        P(y' = c | y) = rate / (C - 1)  for c != y.
+
+    Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
+
+    >>> y = torch.arange(10_000) % 10
+    >>> shifted = Symmetric(0.4).apply(None, y, 10, 0, torch.Generator().manual_seed(0))
+    >>> abs(shifted.flipped.double().mean().item() - 0.4) < 0.02  # four standard deviations
+    True
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def apply(
+        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
+    ) -> Shifted:
+        """Flip labels; ``x`` is not used."""
+        check_labels(y, num_classes)
+        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
+        step = torch.randint(1, num_classes, y.shape, generator=generator, device=generator.device)
+        other = (y + step.to(y.device)) % num_classes
+        return flip_labels(y, other, self.rate, index, generator)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Each label flips with probability ``rate`` to the next class.
+
+        P(y' = (y + 1) mod C | y) = rate.
+
+    Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
+
+    >>> y = torch.tensor([0, 1, 2, 0, 1, 2])
+    >>> Pair(0.9).apply(None, y, 3, 0, torch.Generator().manual_seed(0)).y
+    tensor([1, 2, 0, 1, 2, 0])
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def apply(
+        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
+    ) -> Shifted:
+        """Flip labels; ``x`` is not used."""
+        check_labels(y, num_classes)
+        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
+        return flip_labels(y, (y + 1) % num_classes, self.rate, index, generator)
 
 
 def check_rate(rate: float) -> None:
-    """Refuse a flip rate outside [0, 1).
+    """A flip rate must lie in [0, 1).
 
     >>> check_rate(1.0)
     Traceback (most recent call last):
@@ -22,10 +82,10 @@ def check_rate(rate: float) -> None:
 
 
 def flip_labels(y: Tensor, other: Tensor, rate: float, trusted: Tensor, generator: torch.Generator) -> Shifted:
-    """Replace y_i by ``other_i`` with probability ``rate``, drawn per sample; trusted samples never flip.
+    """Replace y_i by ``other_i`` with probability ``rate``, independently per sample; trusted samples never flip.
 
     A training sample is clean with probability 1 - rate (1 - t/n), because t of the n are trusted. A wrong
-    label has no mass under the test distribution, so
+    label has probability zero under the test distribution, so
 
         w_i = 1[clean] / (1 - rate (1 - t/n)).
 

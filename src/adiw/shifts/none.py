@@ -1,4 +1,4 @@
-"""Data that are shifted already."""
+"""No simulated shift, for data that are already shifted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.shifts.labels import check_labels
-from adiw.shifts.shifted import Shifted
+from adiw.shifts.shift import Shifted, check_labels
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
 __all__ = ["NoShift"]
@@ -16,11 +15,11 @@ __all__ = ["NoShift"]
 
 @dataclass(frozen=True)
 class NoShift:
-    """Keep everything as it is: y' = y, and p_test / p_train is unknown.
+    """All samples and labels stay unchanged: y' = y, and p_test / p_train is unknown.
 
-    Trusted: none by default, since whoever has shifted data also has the trusted set (``read_indices``,
-    ``check_trusted``, then ``dataclasses.replace``); a number draws that many uniformly. ``true_y`` repeats
-    the labels given: nobody knows better. Shapes: see ``Shifted``.
+    Trusted: none by default, because users with shifted data name the trusted samples themselves (``read_indices``,
+    ``check_trusted``, then ``dataclasses.replace``); a number draws that many uniformly. ``true_y`` repeats the
+    given labels, because the true ones are unknown. Shapes: see ``Shifted``.
 
     >>> NoShift().apply(None, torch.tensor([1, 0]), 2, None, torch.Generator()).trusted
     tensor([], dtype=torch.int64)
@@ -29,7 +28,7 @@ class NoShift:
     def apply(
         self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
     ) -> Shifted:
-        """Keep all; neither ``x`` nor the labels are changed."""
+        """Keep all samples and labels; ``x`` is not used."""
         check_labels(y, num_classes)
         return Shifted(
             keep=torch.arange(len(y), device=y.device),

@@ -1,20 +1,25 @@
-"""Drawing the trusted samples: the few that follow the test distribution."""
+"""The trusted samples, which follow the test distribution: drawn at random, or read from a file and checked."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from adiw.arguments import is_count
-from adiw.shifts.labels import class_counts
+from adiw.shifts.shift import class_counts
 
-__all__ = ["DEFAULT_TRUSTED", "draw_per_class", "draw_trusted", "proportional", "trusted_count"]
+__all__ = ["check_trusted", "draw_per_class", "draw_trusted", "proportional", "read_indices", "trusted_count"]
 
 DEFAULT_TRUSTED = 1000  # the paper's validation set, except for class-prior shift and ImageNet
+SHOWN = 10  # numbers listed in an error
 
 
 def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -> int:
-    """How many trusted samples to draw out of n: what was asked, or the default.
+    """The number of trusted samples to draw from n: the given one, or the default.
 
     >>> trusted_count(None, 50)
     Traceback (most recent call last):
@@ -30,8 +35,8 @@ def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -
 def draw_trusted(y: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """``(count,)`` int64 indices into y, ascending: uniform without replacement.
 
-    A draw that misses a class, as a small one does, is made again class by class, in proportion to their counts, if
-    that gives some of each: ten of ten equal classes are one of each.
+    If the draw misses a class, which small draws do, it is repeated class by class in proportion to the class
+    counts, provided that this gives at least one of each class.
 
     >>> draw_trusted(torch.tensor([0, 0, 0, 1, 1, 1]), 2, torch.Generator().manual_seed(0)) // 3
     tensor([0, 1])
@@ -73,3 +78,95 @@ def proportional(total: int, counts: list[int]) -> list[int]:
     for c in by_remainder[: total - sum(sizes)]:
         sizes[c] += 1
     return sizes
+
+
+def read_indices(path: str | os.PathLike[str]) -> Tensor:
+    """``(t,)`` int64 indices from a text file (one per line, blank lines ignored) or a ``.npy`` array.
+
+    Pickled arrays are refused. ``check_trusted`` compares the indices with the data.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "trusted.txt")
+    ...     _ = file.write_text("4\\n17\\n")
+    ...     read_indices(file)
+    tensor([ 4, 17])
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"trusted indices: expected a file, found none at {file}; check the path")
+    return _read_npy(file) if file.suffix == ".npy" else _read_text(file)
+
+
+def _read_npy(file: Path) -> Tensor:
+    try:
+        with file.open("rb") as stream:  # numpy.load would also open archives
+            array = np.lib.format.read_array(stream, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
+        raise ValueError(
+            f"{file}: expected a plain integer array, could not read it ({error}); write it with numpy.save"
+        ) from error
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"{file}: expected a (t,) array of integers, came {array.shape} {array.dtype}; "
+            "convert a mask with numpy.flatnonzero"
+        )
+    return torch.from_numpy(array.astype(np.int64))
+
+
+def _read_text(file: Path) -> Tensor:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: expected text, one integer per line, came bytes that are not UTF-8") from error
+    indices: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            indices.append(int(line))
+        except ValueError:
+            raise ValueError(
+                f"{file}, line {number}: expected one integer, came {line.strip()!r}; write one per line"
+            ) from None
+    return torch.tensor(indices, dtype=torch.int64)
+
+
+def check_trusted(trusted: Tensor, y: Tensor, num_classes: int) -> None:
+    """Refuse positions that are out of range or repeated, and a trusted set that lacks a class.
+
+    Args:
+        trusted: ``(t,)`` int64 positions in the training set.
+        y: ``(n,)`` int64 labels of the training set.
+
+    >>> check_trusted(torch.tensor([0, 1]), y=torch.tensor([0, 2, 1, 3]), num_classes=4)
+    Traceback (most recent call last):
+    ValueError: trusted: expected every one of 4 classes, missing 1, 3; add a sample of each
+    """
+    if trusted.ndim != 1 or trusted.dtype != torch.int64:
+        raise ValueError(
+            f"trusted: expected (t,) int64 positions, came {tuple(trusted.shape)} {trusted.dtype}; "
+            "convert a mask with mask.nonzero().flatten()"
+        )
+    outside = trusted[(trusted < 0) | (trusted >= len(y))].tolist()
+    if outside:
+        raise ValueError(
+            f"trusted: expected positions in 0 to {len(y) - 1}, came {_listed(outside)}; "
+            "count the rows of the training set from 0"
+        )
+    ordered = trusted.sort().values
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]].tolist()
+    if repeated:
+        raise ValueError(f"trusted: expected each position once, repeated {_listed(repeated)}; drop the repeats")
+    present = set(y[trusted].tolist())
+    missing = [c for c in range(num_classes) if c not in present]
+    if missing:
+        raise ValueError(
+            f"trusted: expected every one of {num_classes} classes, missing {_listed(missing)}; add a sample of each"
+        )
+
+
+def _listed(numbers: list[int]) -> str:
+    """The first numbers, and the count of the others."""
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+    return ", ".join(map(str, numbers[:SHOWN])) + more
