@@ -41,11 +41,11 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--method", "two-step-klip"], "unknown method 'two-step-klip': expected one of two-step-kliep, "),
         (["--dataset", "cifar-10"], "unknown dataset 'cifar-10': expected one of cifar10, "),
         (["--shift", "symetric:0.4"], "shift 'symetric': expected one of symmetric, "),
-        (["--shift", "symmetric"], "shift 'symmetric': expected 1 parameters, came 0; write symmetric:RATE"),
-        (["--shift", "symmetric:much"], "shift 'symmetric:much': expected a number, came 'much'"),
+        (["--shift", "symmetric"], "shift 'symmetric': expected 1 parameters, got 0; write symmetric:RATE"),
+        (["--shift", "symmetric:much"], "shift 'symmetric:much': expected a number, got 'much'"),
         (["--model", "mpl"], "model 'mpl': expected one of mlp, "),
         (["--model", "nowhere:net"], "model 'nowhere:net': found no module 'nowhere'; run in its directory"),
-        (["--model", "lenet5"], "lenet5: expected (channels, height, width), came (64,); use mlp"),
+        (["--model", "lenet5"], "lenet5: expected (channels, height, width), got (64,); use mlp"),
         (["--transform", "feature"], "unknown transform 'feature': expected one of features, loss"),
         (["--optimizer", "adamw"], "unknown optimizer 'adamw': expected one of adam, sgd"),
         (["--solver", "cvxop"], "unknown solver 'cvxop': expected one of cvxopt, "),
@@ -69,7 +69,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--min-ess", "2"], "min_ess is a share of the batch and must be from 0 to 1, got 2.0"),
         (["--selection", "1297"], "selection holds out 1297 of 1297 training samples: none would be left"),
         # trusted samples
-        (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), came 5000"),
+        (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), got 5000"),
         (["--trusted", "3"], "trusted: expected every one of 10 classes, missing "),
         (["--trusted-file", "few.txt"], "trusted_file names samples of the training set as it is: set shift to none"),
         (
@@ -80,13 +80,13 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         ([*TABLES, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
         (
             [*TABLES, "--shift", "none", "--trusted-file", "words.txt"],
-            "words.txt, line 2: expected one integer, came 'a'",
+            "words.txt, line 2: expected one integer, got 'a'",
         ),
         (
             [*TABLES, "--shift", "none", "--trusted-file", "far.txt"],
-            "trusted: expected positions in 0 to 89, came 999",
+            "trusted: expected positions in 0 to 89, got 999",
         ),
-        ([*CSV, "--trusted", "500"], "trusted: expected 0 to 72 (the size of the training set), came 500"),
+        ([*CSV, "--trusted", "500"], "trusted: expected 0 to 72 (the size of the training set), got 500"),
         (["--shift", "none", "--method", "oracle", "--trusted", "99"], "oracle needs the true weights"),
         # data
         (["--dataset", "fashion-mnist"], "run `adiw data get fashion-mnist`, or put them there"),
@@ -187,7 +187,7 @@ def test_an_image_that_is_damaged_is_named_whoever_reads_it(adiw: Command, worke
 def test_models_that_cannot_be_used(adiw: Command) -> None:
     write_module(Path(), "odd_models")
     said = adiw("run", "--model", "odd_models:not_a_network")
-    assert "expected a torch.nn.Module from the factory, came type int" in refused(said)
+    assert "expected a torch.nn.Module from the factory, got type int" in refused(said)
     said = adiw("run", "--model", "odd_models:gone", "--out", "b")
     assert "expected 'gone' in odd_models, found none; check the name" in refused(said)
     said = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")

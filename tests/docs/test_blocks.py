@@ -30,7 +30,7 @@ ELSEWHERE = {
         for name in ("plain-pytorch", "lightning", "huggingface")
     },
 }
-NEEDS = {"docs/scikit-learn.md": "skorch"}
+NEEDS = {"docs/scikit-learn.md": "skorch", "docs/data-sets.md": "pandas"}
 SHELL = {"sh", ""}  # the blocks of the README have no language
 
 

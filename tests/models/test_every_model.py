@@ -203,7 +203,7 @@ def test_a_resnet_can_be_traced_and_its_stem_fused() -> None:
     ("name", "input_shape", "num_classes", "message"),
     [
         ("lenet5", (28, 28), 10, r"lenet5: expected \(channels, height, width\).*\(1, 28, 28\)"),
-        ("lenet5", (1, 28, 32), 10, "expected images of 28 x 28 or 32 x 32, came 28 x 32"),
+        ("lenet5", (1, 28, 32), 10, "expected images of 28 x 28 or 32 x 32, got 28 x 32"),
         ("resnet18", (3,), 10, "resnet18: .*use mlp for other data"),
         ("resnet18-cifar", (32, 32), 10, "resnet18-cifar: expected"),
         ("mlp", (), 10, "mlp: expected one sample's shape"),
@@ -216,5 +216,5 @@ def test_bad_shapes(name: str, input_shape: tuple[int, ...], num_classes: int, m
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_classes(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}: expected num_classes of at least 1, came 0"):
+    with pytest.raises(ValueError, match=f"{name}: expected num_classes of at least 1, got 0"):
         build(name, CASES[name].input_shape, 0)

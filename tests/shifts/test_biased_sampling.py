@@ -116,9 +116,9 @@ def test_a_missing_class_is_no_obstacle() -> None:
 @pytest.mark.parametrize("shift", [Covariate, ClassConditional])
 def test_errors(shift: type[Covariate] | type[ClassConditional]) -> None:
     x, y = data()
-    with pytest.raises(ValueError, match="came None"):
+    with pytest.raises(ValueError, match="got None"):
         shift(1.0).apply(None, y, 6, 10, seeded(0))
-    with pytest.raises(ValueError, match=f"as many inputs as labels, {N}, came 5"):
+    with pytest.raises(ValueError, match=f"as many inputs as labels, {N}, got 5"):
         shift(1.0).apply(x[:5], y, 6, 10, seeded(0))
     for strength in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="expected a finite number"):

@@ -47,7 +47,7 @@ def test_bad_labels(name: str, y: Tensor) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_labels_that_are_not_a_tensor(name: str) -> None:
     with pytest.raises(
-        TypeError, match=r"labels: expected a \(n,\) int64 tensor, came list; convert with torch\.as_tensor"
+        TypeError, match=r"labels: expected a \(n,\) int64 tensor, got list; convert with torch\.as_tensor"
     ):
         parse(CASES[name]).apply(X[:2], [0, 1], NUM_CLASSES, 0, torch.Generator())  # type: ignore[arg-type]
 

@@ -47,7 +47,7 @@ def test_true_weights_formula(noise: Symmetric | Pair) -> None:
 @pytest.mark.parametrize("noise", [Symmetric(0.4), Pair(0.4)])
 def test_a_thousand_trusted_by_default(noise: Symmetric | Pair) -> None:
     assert len(shift(noise, trusted=None).trusted) == 1000
-    with pytest.raises(ValueError, match="came 1000, the default"):
+    with pytest.raises(ValueError, match="got 1000, the default"):
         noise.apply(None, Y[:50], NUM_CLASSES, None, torch.Generator())
 
 

@@ -95,7 +95,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_indices(tmp_path / "absent.txt")
     text = tmp_path / "trusted.txt"
     text.write_text("3\nseven\n")
-    with pytest.raises(ValueError, match="line 2: expected one integer, came 'seven'"):
+    with pytest.raises(ValueError, match="line 2: expected one integer, got 'seven'"):
         read_indices(text)
     text.write_bytes(b"\xff\xfe")
     with pytest.raises(ValueError, match="not UTF-8"):
@@ -124,7 +124,7 @@ def test_a_good_trusted_set() -> None:
 @pytest.mark.parametrize(
     ("trusted", "message"),
     [
-        (torch.tensor([0, 40, -1]), "positions in 0 to 39, came 40, -1"),
+        (torch.tensor([0, 40, -1]), "positions in 0 to 39, got 40, -1"),
         (torch.tensor([5, 5, 6]), "each position once, repeated 5"),
         (torch.arange(1, 19), "missing 0, 19; add"),
         (torch.tensor([], dtype=torch.int64), "missing 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 10 more"),

@@ -10,11 +10,11 @@ def check_num_classes(model: str, num_classes: int) -> None:
 
     >>> check_num_classes("mlp", 0)
     Traceback (most recent call last):
-    ValueError: mlp: expected num_classes of at least 1, came 0; count the classes of the data
+    ValueError: mlp: expected num_classes of at least 1, got 0; count the classes of the data
     """
     if num_classes < 1:
         raise ValueError(
-            f"{model}: expected num_classes of at least 1, came {num_classes}; count the classes of the data"
+            f"{model}: expected num_classes of at least 1, got {num_classes}; count the classes of the data"
         )
 
 
@@ -23,10 +23,10 @@ def image_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, int, int
 
     >>> image_shape("lenet5", (28, 28))
     Traceback (most recent call last):
-    ValueError: lenet5: expected (channels, height, width), came (28, 28); add the channel: (1, 28, 28)
+    ValueError: lenet5: expected (channels, height, width), got (28, 28); add the channel: (1, 28, 28)
     """
     if len(input_shape) != 3:
         fix = f"add the channel: {(1, *input_shape)}" if len(input_shape) == 2 else "use mlp for other data"
-        raise ValueError(f"{model}: expected (channels, height, width), came {tuple(input_shape)}; {fix}")
+        raise ValueError(f"{model}: expected (channels, height, width), got {tuple(input_shape)}; {fix}")
     channels, height, width = input_shape
     return channels, height, width

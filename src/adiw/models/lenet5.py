@@ -28,7 +28,7 @@ class LeNet5(nn.Module):
         channels, height, width = image_shape("lenet5", input_shape)
         if (height, width) not in ((28, 28), (32, 32)):
             raise ValueError(
-                f"lenet5: expected images of 28 x 28 or 32 x 32, came {height} x {width}; resize them or use resnet18"
+                f"lenet5: expected images of 28 x 28 or 32 x 32, got {height} x {width}; resize them or use resnet18"
             )
         self.features = nn.Sequential(
             nn.Conv2d(channels, 6, kernel_size=5, padding=(32 - height) // 2),

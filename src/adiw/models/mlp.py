@@ -31,7 +31,7 @@ class MLP(nn.Module):
         inputs = math.prod(input_shape)
         if not input_shape or inputs < 1:
             raise ValueError(
-                f"mlp: expected one sample's shape, e.g. (64,), came {tuple(input_shape)}; pass x[0].shape"
+                f"mlp: expected one sample's shape, e.g. (64,), got {tuple(input_shape)}; pass x[0].shape"
             )
         self.features = nn.Sequential(
             nn.Flatten(),

@@ -39,7 +39,7 @@ def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) 
         model = factory(input_shape, num_classes)
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
-        raise ValueError(f"model {spec!r}: expected a torch.nn.Module from the factory, came type {kind}; return one")
+        raise ValueError(f"model {spec!r}: expected a torch.nn.Module from the factory, got type {kind}; return one")
     return model
 
 

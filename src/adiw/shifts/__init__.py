@@ -53,7 +53,7 @@ def parse(spec: str) -> Shift:
     ValueError: shift 'pear': expected one of pair, symmetric, covariate, class-prior, none, class-conditional
     """
     if not isinstance(spec, str):
-        raise TypeError(f"shift: expected a text such as 'symmetric:0.4', came {spec!r}")
+        raise TypeError(f"shift: expected a text such as 'symmetric:0.4', got {spec!r}")
     name, colon, text = spec.strip().partition(":")
     if name not in SHIFTS:
         nearest = sorted(SHIFTS, key=lambda known: -SequenceMatcher(None, name, known).ratio())
@@ -62,7 +62,7 @@ def parse(spec: str) -> Shift:
     values = text.split(",") if colon else []
     if len(values) != len(parameters):
         form = f"{name}:{','.join(parameters).upper()}" if parameters else name
-        raise ValueError(f"shift {name!r}: expected {len(parameters)} parameters, came {len(values)}; write {form}")
+        raise ValueError(f"shift {name!r}: expected {len(parameters)} parameters, got {len(values)}; write {form}")
     return SHIFTS[name](*(_number(spec, value) for value in values))
 
 
@@ -70,4 +70,4 @@ def _number(spec: str, value: str) -> float:
     try:
         return float(value)
     except ValueError:
-        raise ValueError(f"shift {spec!r}: expected a number, came {value!r}; write for example 0.4") from None
+        raise ValueError(f"shift {spec!r}: expected a number, got {value!r}; write for example 0.4") from None

@@ -18,10 +18,10 @@ def check_strength(strength: float) -> None:
 
     >>> check_strength(float("nan"))
     Traceback (most recent call last):
-    ValueError: strength: expected a finite number, came nan; 2.0 is a clear shift
+    ValueError: strength: expected a finite number, got nan; 2.0 is a clear shift
     """
     if not math.isfinite(strength):
-        raise ValueError(f"strength: expected a finite number, came {strength}; 2.0 is a clear shift")
+        raise ValueError(f"strength: expected a finite number, got {strength}; 2.0 is a clear shift")
 
 
 def check_inputs(x: Tensor | None, y: Tensor) -> Tensor:
@@ -29,12 +29,12 @@ def check_inputs(x: Tensor | None, y: Tensor) -> Tensor:
 
     >>> check_inputs(None, torch.zeros(3))
     Traceback (most recent call last):
-    ValueError: x: expected the inputs (n, ...), came None; this shift samples by them, so pass x=
+    ValueError: x: expected the inputs (n, ...), got None; this shift samples by them, so pass x=
     """
     if x is None:
-        raise ValueError("x: expected the inputs (n, ...), came None; this shift samples by them, so pass x=")
+        raise ValueError("x: expected the inputs (n, ...), got None; this shift samples by them, so pass x=")
     if len(x) != len(y):
-        raise ValueError(f"x: expected as many inputs as labels, {len(y)}, came {len(x)}; pass the same samples")
+        raise ValueError(f"x: expected as many inputs as labels, {len(y)}, got {len(x)}; pass the same samples")
     return x
 
 
@@ -52,7 +52,7 @@ def principal_score(x: Tensor, generator: torch.Generator) -> Tensor:
     """
     flat = x.reshape(len(x), -1).to(torch.float32)
     if not bool(flat.isfinite().all()):
-        raise ValueError("x: expected finite inputs, came NaN or infinity; clean them before shifting")
+        raise ValueError("x: expected finite inputs, got NaN or infinity; clean them before shifting")
     centred = flat - flat.mean(0)
     shape = (centred.shape[1], min(BLOCK, *centred.shape))
     basis = torch.randn(shape, generator=generator, device=generator.device).to(x.device)

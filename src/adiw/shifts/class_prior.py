@@ -39,9 +39,9 @@ class ClassPrior:
 
     def __post_init__(self) -> None:
         if not 0 < self.mu < 1:
-            raise ValueError(f"mu: expected 0 < mu < 1, came {self.mu}; 0.5 makes half of the classes rare")
+            raise ValueError(f"mu: expected 0 < mu < 1, got {self.mu}; 0.5 makes half of the classes rare")
         if not 1 <= self.rho < float("inf"):
-            raise ValueError(f"rho: expected 1 <= rho, finite, came {self.rho}; 100 keeps one sample in a hundred")
+            raise ValueError(f"rho: expected 1 <= rho, finite, got {self.rho}; 100 keeps one sample in a hundred")
 
     def apply(
         self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
@@ -69,7 +69,7 @@ class ClassPrior:
         num_minority = round(self.mu * num_classes)
         if not 0 < num_minority < num_classes:
             raise ValueError(
-                f"mu: expected at least one rare and one frequent class, came {num_minority} rare "
+                f"mu: expected at least one rare and one frequent class, got {num_minority} rare "
                 f"of {num_classes} with mu={self.mu}; choose mu nearer to 0.5"
             )
         if majority == 0:
@@ -79,7 +79,7 @@ class ClassPrior:
         if minority < max(1, per_class):
             raise ValueError(
                 f"class-prior: expected at least {max(1, per_class)} samples left in a rare class ({per_class} "
-                f"trusted in each), came {minority} = {majority} / {self.rho}; lower rho or trusted="
+                f"trusted in each), got {minority} = {majority} / {self.rho}; lower rho or trusted="
             )
         rare = torch.randperm(num_classes, generator=generator, device=generator.device)[:num_minority].tolist()
         return [minority if c in rare else majority for c in range(num_classes)]
@@ -90,7 +90,7 @@ def _per_class(trusted: int | None, num_classes: int, n: int) -> int:
     total = trusted_count(trusted, n, default=TRUSTED_PER_CLASS * num_classes)
     if total % num_classes:
         raise ValueError(
-            f"trusted: expected a multiple of {num_classes} (the same number of each class), came {total}; "
+            f"trusted: expected a multiple of {num_classes} (the same number of each class), got {total}; "
             f"pass trusted={total - total % num_classes}"
         )
     return total // num_classes

@@ -75,10 +75,10 @@ def check_rate(rate: float) -> None:
 
     >>> check_rate(1.0)
     Traceback (most recent call last):
-    ValueError: rate: expected 0 <= rate < 1, came 1.0; 0.4 flips four labels in ten
+    ValueError: rate: expected 0 <= rate < 1, got 1.0; 0.4 flips four labels in ten
     """
     if not 0 <= rate < 1:
-        raise ValueError(f"rate: expected 0 <= rate < 1, came {rate}; 0.4 flips four labels in ten")
+        raise ValueError(f"rate: expected 0 <= rate < 1, got {rate}; 0.4 flips four labels in ten")
 
 
 def flip_labels(y: Tensor, other: Tensor, rate: float, trusted: Tensor, generator: torch.Generator) -> Shifted:

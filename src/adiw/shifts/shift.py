@@ -95,23 +95,21 @@ def check_labels(y: Tensor, num_classes: int) -> None:
 
     >>> check_labels(torch.tensor([0, 3]), num_classes=3)
     Traceback (most recent call last):
-    ValueError: labels: expected 0 to 2 (num_classes=3), came 0 to 3; renumber them or raise num_classes
+    ValueError: labels: expected 0 to 2 (num_classes=3), got 0 to 3; renumber them or raise num_classes
     """
     if not is_count(num_classes, least=2):
-        raise ValueError(f"num_classes: expected at least 2, came {num_classes}; a shift needs two classes or more")
+        raise ValueError(f"num_classes: expected at least 2, got {num_classes}; a shift needs two classes or more")
     if not isinstance(y, Tensor):
-        raise TypeError(
-            f"labels: expected a (n,) int64 tensor, came {type(y).__name__}; convert with torch.as_tensor"
-        )
+        raise TypeError(f"labels: expected a (n,) int64 tensor, got {type(y).__name__}; convert with torch.as_tensor")
     if y.ndim != 1 or y.dtype != torch.int64 or len(y) == 0:
         raise ValueError(
-            f"labels: expected a non-empty (n,) int64 tensor, came {tuple(y.shape)} {y.dtype}; "
+            f"labels: expected a non-empty (n,) int64 tensor, got {tuple(y.shape)} {y.dtype}; "
             "pass class numbers, e.g. y.flatten().long()"
         )
     low, high = int(y.min()), int(y.max())
     if low < 0 or high >= num_classes:
         raise ValueError(
-            f"labels: expected 0 to {num_classes - 1} (num_classes={num_classes}), came {low} to {high}; "
+            f"labels: expected 0 to {num_classes - 1} (num_classes={num_classes}), got {low} to {high}; "
             "renumber them or raise num_classes"
         )
 

@@ -23,12 +23,12 @@ def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -
 
     >>> trusted_count(None, 50)
     Traceback (most recent call last):
-    ValueError: trusted: expected 0 to 50 (the size of the training set), came 1000, the default; pass one
+    ValueError: trusted: expected 0 to 50 (the size of the training set), got 1000, the default; pass one
     """
     count = default if trusted is None else trusted
     if not is_count(count) or count > n:
-        came = f"{count}, the default; pass one" if trusted is None else f"{count}; ask for fewer"
-        raise ValueError(f"trusted: expected 0 to {n} (the size of the training set), came {came}")
+        got = f"{count}, the default; pass one" if trusted is None else f"{count}; ask for fewer"
+        raise ValueError(f"trusted: expected 0 to {n} (the size of the training set), got {got}")
     return count
 
 
@@ -108,7 +108,7 @@ def _read_npy(file: Path) -> Tensor:
         ) from error
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            f"{file}: expected a (t,) array of integers, came {array.shape} {array.dtype}; "
+            f"{file}: expected a (t,) array of integers, got {array.shape} {array.dtype}; "
             "convert a mask with numpy.flatnonzero"
         )
     return torch.from_numpy(array.astype(np.int64))
@@ -118,7 +118,7 @@ def _read_text(file: Path) -> Tensor:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: expected text, one integer per line, came bytes that are not UTF-8") from error
+        raise ValueError(f"{file}: expected text, one integer per line, got bytes that are not UTF-8") from error
     indices: list[int] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -127,7 +127,7 @@ def _read_text(file: Path) -> Tensor:
             indices.append(int(line))
         except ValueError:
             raise ValueError(
-                f"{file}, line {number}: expected one integer, came {line.strip()!r}; write one per line"
+                f"{file}, line {number}: expected one integer, got {line.strip()!r}; write one per line"
             ) from None
     return torch.tensor(indices, dtype=torch.int64)
 
@@ -145,13 +145,13 @@ def check_trusted(trusted: Tensor, y: Tensor, num_classes: int) -> None:
     """
     if trusted.ndim != 1 or trusted.dtype != torch.int64:
         raise ValueError(
-            f"trusted: expected (t,) int64 positions, came {tuple(trusted.shape)} {trusted.dtype}; "
+            f"trusted: expected (t,) int64 positions, got {tuple(trusted.shape)} {trusted.dtype}; "
             "convert a mask with mask.nonzero().flatten()"
         )
     outside = trusted[(trusted < 0) | (trusted >= len(y))].tolist()
     if outside:
         raise ValueError(
-            f"trusted: expected positions in 0 to {len(y) - 1}, came {_listed(outside)}; "
+            f"trusted: expected positions in 0 to {len(y) - 1}, got {_listed(outside)}; "
             "count the rows of the training set from 0"
         )
     ordered = trusted.sort().values
