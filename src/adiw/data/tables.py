@@ -161,11 +161,11 @@ def _read_parquet(path: Path) -> "DataFrame":
     pandas = _pandas()
     try:
         frame = pandas.read_parquet(path)
+        text = frame.astype(object).where(frame.notna(), "").map(str)  # decodes the values, which may be damaged
     except ImportError:
         raise missing_package("pyarrow", "reading parquet files") from None
     except Exception as error:  # a parser may raise any exception on a damaged file
         raise DataError(f"{path}: expected a parquet file, found one that cannot be read ({error})") from error
-    text = frame.astype(object).where(frame.notna(), "").map(str)
     return text.set_axis([str(name).strip() for name in frame.columns], axis=1).reset_index(drop=True)
 
 
