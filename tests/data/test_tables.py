@@ -274,6 +274,16 @@ def test_damaged_files_are_named(tmp_path):
         read_table(tmp_path / "t.parquet", None)
 
 
+def test_a_parquet_file_with_damaged_text_is_named(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": ["marker", "other"], "kind": ["x", "y"]}).to_parquet(path, compression=None)
+    payload = path.read_bytes()
+    assert b"marker" in payload
+    path.write_bytes(payload.replace(b"marker", b"\xff\xfe\xff\xfe\xff\xfe"))
+    with pytest.raises(DataError, match=r"t\.parquet: expected a parquet file"):
+        read_table(path, None)
+
+
 @pytest.mark.parametrize(
     ("module", "package"), [("pandas", "pandas"), ("pyarrow", "pyarrow"), ("sklearn.impute", "scikit-learn")]
 )
