@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
+from adiw.cli.data import _DownloadBar
 from adiw.data import download, fashion_mnist
 from tests.cli.conftest import Command
 from tests.data.conftest import Web, web  # noqa: F401 - a fixture
@@ -57,3 +59,14 @@ def test_the_files_arrive_where_asked(
     said = adiw("data", "get", "fashion-mnist", *(["--root", "mine"] if where == "option" else []))
     assert (said.code, said.out, said.err) == (0, "fashion-mnist is in mine/fashion-mnist\n", "")
     assert {file.name: file.read_bytes() for file in Path("mine/fashion-mnist").iterdir()} == files
+
+
+def test_the_bar_starts_again_with_every_file(web: Web, tmp_path: Path) -> None:  # noqa: F811
+    bar = _DownloadBar("two files", Progress(disable=True))
+    for name, size in (("a", 3_000_000), ("b", 1_000)):
+        content = bytes(size)
+        web.files[f"/{name}"] = content
+        digest = "md5:" + hashlib.md5(content).hexdigest()
+        download.retrieve(f"{web.address}/{name}", tmp_path / name, digest, "", bar)
+        (task,) = bar.bar.tasks
+        assert (task.completed, task.total) == (size, size)

@@ -36,18 +36,24 @@ def get(
 
 
 class _DownloadBar:
-    """Shows the bytes of each file on the terminal; pooch sets ``total`` and calls the methods."""
-
-    total = 0
+    """Shows the bytes of one file after the other; pooch sets ``total`` before each file and calls the methods."""
 
     def __init__(self, name: str, bar: Progress) -> None:
         self.bar = bar
         self.task = bar.add_task(name, total=None, note="")
 
+    @property
+    def total(self) -> int:
+        return int(self.bar.tasks[0].total or 0)
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self.bar.reset(self.task, total=size)
+
     def update(self, size: int) -> None:
-        self.bar.update(self.task, advance=size, total=self.total or None)
+        self.bar.update(self.task, advance=size)
 
     def reset(self) -> None:
-        self.bar.update(self.task, completed=0)
+        self.bar.reset(self.task)
 
     def close(self) -> None: ...
