@@ -41,16 +41,16 @@ torture: setup
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torture]"
 	$(BIN)/python -m torture
 	$(MAKE) coverage
-	$(BIN)/python tools/draw_tables.py docs/reliability.md
+	PYTHONPATH=. $(BIN)/python tools/draw_tables.py docs/reliability.md
 
 # The site, in build/site; any warning is an error. The search box needs: python -m http.server -d build/site
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "The site: build/site/index.html"
 
-# Draw the tables and figures of the pages from the records under results/.
+# Draw the tables and figures of the pages from the records under results/ and paper/results/.
 draw: setup
-	$(BIN)/python tools/draw_tables.py README.md docs/*.md
+	PYTHONPATH=. $(BIN)/python tools/draw_tables.py README.md docs/*.md paper/README.md
 	$(BIN)/python tools/draw_figures.py
 
 # Coverage of the lines and branches of src/: fails below 95%, and writes results/torture/coverage.json.

@@ -1,6 +1,6 @@
 """Draw the figures of the pages: ``python tools/draw_figures.py [FOLDER]``; the folder is docs/figures by default.
 
-Measured figures come from the records under results/; those of single steps are computed here.
+Measured figures come from the records under results/ and paper/results/; those of single steps are computed here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from adiw.reports.results import Results
 ROOT = Path(__file__).parents[1]
 NARROW, RIGHT, WIDE = 0.02, 0.5, 10.0
 STEPS = 25
+OURS = {"fmnist-noise-ours": "Fashion-MNIST", "cifar10-noise-ours": "CIFAR-10"}
 
 
 def losses() -> tuple[Tensor, Tensor, Tensor]:
@@ -84,7 +85,7 @@ def _means(z: Tensor, val: Tensor, divergence: MMD, part: slice) -> list[float]:
 
 def measured_widths() -> Figure:
     """Accuracy over the width, from the records of digits-widths; "auto" is a mark at the right."""
-    sweep = read_sweep(ROOT / "results" / "digits-widths")
+    sweep = read_sweep(ROOT / "paper" / "results" / "digits-widths")
     numbers = [column for column in sweep.columns if column != "auto"]
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -108,7 +109,7 @@ def _mean(sweep: Results, row: str, column: str) -> float:
 
 def separation() -> Figure:
     """The mean weight of correct (solid) and wrong labels (dashed) after each epoch."""
-    sweep = read_sweep(ROOT / "results" / "digits-divergences")
+    sweep = read_sweep(ROOT / "paper" / "results" / "digits-divergences")
     figure = Figure(figsize=(8.4, 3.3), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     shown = (("ADIW-KL", "ADIW-LS", "ADIW-WA"), ("ADIW-KM", "ADIW-KM, local step"))
@@ -130,11 +131,32 @@ def _curves(axes: Axes, sweep: Results, row: str, colour: str) -> None:
         axes.plot(range(1, len(curve) + 1), curve, color=colour, linewidth=1.2, linestyle=line, label=label)
 
 
+def accuracy_by_epoch() -> Figure:
+    """Test accuracy with our settings at 0.4 symmetric noise: means over the trials and over every five epochs."""
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (name, title) in zip(panels, OURS.items(), strict=True):
+        sweep = read_sweep(ROOT / "results" / name)
+        for row, look in looks(sweep.rows).items():
+            trials = sweep.cells[row, "0.4 symmetric"].done
+            if trials:
+                means = torch.tensor([trial.curves["accuracy"] for trial in trials]).mean(0).view(-1, 5).mean(1)
+                (line,) = axes.plot(range(5, 5 * len(means) + 1, 5), means, color=look.colour, label=row)
+                line.set(dashes=look.dashes, linewidth=1.2)
+        axes.set_title(title, loc="left")
+        axes.set(xlabel="epoch", ylim=(50, 92))
+    panels[0].set(ylabel="test accuracy (%)")
+    shown = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(shown.values(), shown.keys(), loc="outside right upper", handlelength=3)
+    return figure
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "widths": widths,
     "overshoot": overshoot,
     "measured-widths": measured_widths,
     "separation": separation,
+    "accuracy-by-epoch": accuracy_by_epoch,
 }
 
 

@@ -1,11 +1,12 @@
-"""Draw the tables of Markdown pages from records: ``python tools/draw_tables.py README.md docs/*.md``.
+"""Draw the tables of Markdown pages from records: ``make draw``.
 
 A table stands between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECORD is a path from the page:
 
 - ``table: .../summary.json``: the table of ``adiw demo``;
-- ``table: FOLDER``: the accuracy table of a sweep, the stages of a profile, or the records of ``make torture``;
+- ``table: FOLDER``: the accuracy table of a sweep, or the records of ``make torture``;
 - ``brief: FOLDER``: the accuracy table of a sweep without differences and further notes;
-- ``divergences: FOLDER``: all divergences in all sweeps below the folder.
+- ``divergences: FOLDER``: all divergences in all sweeps below the folder;
+- the kinds in ``paper.tables``: results, deviations, times and stages beside those of the paper.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from adiw.reports.folders import is_sweep, read_sweep
 from adiw.reports.grid import NONE, Grid, to_markdown
 from adiw.reports.notes import DIFFERENCE, NOT_RUN
 from adiw.reports.results import Results
-from adiw.reports.stage_table import FILE, recorded_stages
 from adiw.reports.tables import accuracy_table
 from divergence_table import divergence_table
+from paper.tables import DRAWN
 
 _DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
-_TABLE = re.compile(r"(<!-- (table|brief|divergences): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+_KINDS = "|".join(("table", "brief", "divergences", *DRAWN))
+_TABLE = re.compile(rf"(<!-- ({_KINDS}): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def draw(text: str, root: Path) -> str:
@@ -34,14 +36,14 @@ def draw(text: str, root: Path) -> str:
 
 
 def _draw(kind: str, record: Path) -> str:
+    if kind in DRAWN:
+        return DRAWN[kind](record)
     if kind == "divergences":
         return to_markdown(divergence_table(record))
     if kind == "brief":
         return to_markdown(brief_table(read_sweep(record)))
     if record.is_file():
         return demo_table(json.loads(record.read_text()))
-    if (record / FILE).exists():
-        return "\n".join(map(to_markdown, recorded_stages(record)))
     return to_markdown(accuracy_table(read_sweep(record))) if is_sweep(record) else torture_table(record)
 
 

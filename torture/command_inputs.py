@@ -67,14 +67,13 @@ RUN_NAMES = {
 SMALL = ("--epochs", "1", "--selection", "1200", "--trusted", "30", "--batch", "32", "--quiet", "--device", "cpu")
 SWEEP: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("method", "shift", "path"), TEXTS),
-    **dict.fromkeys(("trials", "epochs", "selection", "iterations"), COUNTS),
+    **dict.fromkeys(("trials", "epochs", "selection"), COUNTS),
     **dict.fromkeys(("side-by-side", "workers"), ("-1", "0", "abc", "1.5", "")),
     "processes": ("-1", "0", "abc", ""),
     "device": TEXTS,
 }
-PROFILE = {key: RUN[key] for key in ("width", "lr", "batch", "val-batch", "seed", "shift", "trusted", "device")}
-PROFILE |= dict.fromkeys(("skip", "stabilise", "record", "iterations"), COUNTS)
-PROFILE |= {"profiled-epochs": ("", "0", "a", "1,,2", "-1", "1.5"), "implementation": TEXTS, "dataset": TEXTS}
+PROFILE = {key: RUN[key] for key in ("batch", "val-batch", "val-every", "shift", "trusted", "device")}
+PROFILE |= {"steps": COUNTS, "rounds": COUNTS, "dataset": TEXTS}
 
 
 def command(random: Random, work: Path) -> list[str]:
@@ -86,7 +85,7 @@ def command(random: Random, work: Path) -> list[str]:
     if kind == "run":
         return ["run", *SMALL, *out, *options(random, RUN)]
     if kind == "sweep":
-        name = random.choice(("fmnist-noise", "fmnist-prior", "profile-cifar10", *TEXTS, recipe(random, work)))
+        name = random.choice(("fmnist-noise", "fmnist-prior", "cifar10-noise", *TEXTS, recipe(random, work)))
         return ["sweep", name, "--data-root", "nowhere", "--device", "cpu", *out, *options(random, SWEEP)]
     if kind == "profile":
         return [
@@ -97,7 +96,6 @@ def command(random: Random, work: Path) -> list[str]:
             "nowhere",
             "--dataset",
             "cifar10",
-            *out,
             *options(random, PROFILE),
         ]
     if kind in ("report", "audit"):

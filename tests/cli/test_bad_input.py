@@ -193,7 +193,7 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     said = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
     assert "transform features needs a network that names its hidden layer in feature_layer" in refused(said)
     said = adiw("run", "--model", "odd_models:nameless", "--method", "two-step-kmm", "--epochs", 1, "--out", "d")
-    assert "two-step methods need a network that names its hidden layer in feature_layer" in refused(said)
+    assert "a two-step method needs a network with the name of its hidden layer in feature_layer" in refused(said)
 
 
 RUN = ["run", "--method", "uniform", "--epochs", 3, "--out", "r"]

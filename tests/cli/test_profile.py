@@ -1,79 +1,96 @@
-"""``adiw profile``: the table, the file, and mistakes told in one line."""
+"""``adiw profile``: a training step with uniform weights and with a method, in one table."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from adiw.engine.stages import STAGES
+from adiw.experiments.run import Engine
+from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.step_time import TimedJob, compare
+from adiw.experiments.task import prepare
 from tests.cli.conftest import Command
 
-QUICK = ("--skip", 1, "--stabilise", 1, "--record", 1, "--workers", 0, "--device", "cpu")
+QUICK = ("--steps", 2, "--rounds", 2, "--workers", 0, "--device", "cpu")
 
 
-def test_it_prints_the_table_and_writes_the_file(adiw: Command) -> None:
+def test_it_prints_time_ratio_and_memory(adiw: Command) -> None:
     said = adiw("profile", *QUICK)
     assert said.code == 0
-    lines = said.out.splitlines()
-    assert lines[0].startswith("Stages of a step on digits, mlp, symmetric:0.4")
-    assert lines[2].split() == ["DIW", "DIW_Val", "ADIW_CPU", "ADIW_GPU"]
-    assert [line.split("  ")[0] for line in lines[5:16]] == [*STAGES, "total"]
-    assert all(line.split().count("-") == 4 for line in lines[5:16])  # no device time
-    assert said.out.endswith("figures are in runs/profile-digits/profile.json\n")
-    assert len(json.loads(Path("runs/profile-digits/profile.json").read_text())["implementations"]) == 4
+    title, _, head, _, *lines = said.out.splitlines()
+    assert title == "A training step on digits, mlp, batches of 128"
+    assert head.split("  ")[0] == "weights"
+    rows = [line.split() for line in lines[:2]]
+    assert [row[0] for row in rows] == ["uniform", "adiw-kl"]
+    assert rows[0][2] == "1.00"
+    assert all(float(figure) > 0 for row in rows for figure in row[1:4])
+    assert [row[4] for row in rows] == ["-", "-"]
+    assert lines[-1] == "Peak memory is measured on a GPU only."
 
 
-def test_json_is_the_file_and_options_arrive(adiw: Command) -> None:
-    one = ("--implementation", "ADIW_GPU", "--method", "adiw-ls", "--width", 0.3, "--batch", 64, "--val-batch", 50)
-    epochs = ("--profiled-epochs", "2,1", "--iterations", 3, "--seed", 7, "--shift", "pair:0.2", "--out", "there")
-    said = adiw("profile", *QUICK, *one, *epochs, "--json")
+def test_json_has_the_figures_of_the_given_method(adiw: Command) -> None:
+    said = adiw("profile", *QUICK, "--method", "l2r", "--batch", 64, "--json")
     assert said.code == 0
-    content = json.loads(said.out)
-    assert content == json.loads(Path("there/profile.json").read_text())
-    assert (content["plan"]["epochs"], content["plan"]["iterations"]) == ([2, 1], 3)
-    (entry,) = content["implementations"].values()
-    expected = {"method": "adiw-ls", "width": 0.3, "batch": 64, "val_batch": 50, "seed": 7, "shift": "pair:0.2"}
-    assert expected.items() <= entry["settings"].items()
+    uniform, method = json.loads(said.out)
+    assert (uniform["method"], uniform["ratio"], method["method"]) == ("uniform", 1.0, "l2r")
+    assert all(time["milliseconds"] > 0 and time["state_bytes"] > 0 for time in (uniform, method))
+    assert uniform["peak_bytes"] is method["peak_bytes"] is None
 
 
-def test_a_second_call_adds_what_is_missing(adiw: Command) -> None:
-    adiw("profile", *QUICK, "--implementation", "DIW_Val")
-    before = json.loads(Path("runs/profile-digits/profile.json").read_text())["implementations"]
-    said = adiw("profile", *QUICK, "--implementation", "ADIW_CPU", "--implementation", "DIW_Val", "--json")
-    after = json.loads(said.out)["implementations"]
-    assert list(after) == ["DIW_Val", "ADIW_CPU"]
-    assert after["DIW_Val"] == before["DIW_Val"]
+def test_options_are_settings_of_both_runs(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Settings] = []
+    before = Engine.start
+
+    def start(self: Engine, settings: Settings, *more: object) -> object:
+        seen.append(settings)
+        return before(self, settings, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "start", start)
+    options = ("--method", "adiw-ls", "--shift", "pair:0.2", "--batch", 64, "--val-batch", 50, "--val-every", 2)
+    assert adiw("profile", *QUICK, *options).code == 0
+    assert [settings.method for settings in seen] == ["uniform", "adiw-ls"]
+    for settings in seen:
+        assert (settings.shift, settings.batch, settings.val_batch, settings.val_every) == ("pair:0.2", 64, 50, 2)
+
+
+def test_the_steps_are_those_of_a_training_run() -> None:
+    """More steps than an epoch has: the next epoch begins, and every step trains."""
+    settings = resolve({"dataset": "digits", "method": "adiw-kl"})
+    timed = TimedJob(settings, prepare(settings), Engine(workers=0))
+    before = int(timed.job.reweight.weight_state.seen_steps)
+    assert timed.seconds(23) > 0
+    assert int(timed.job.reweight.weight_state.seen_steps) == before + 23
+
+
+def test_the_ratio_is_that_of_the_same_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that becomes ten times slower between the rounds does not change it."""
+    times = {"uniform": iter([1.0, 10.0, 100.0]), "adiw-kl": iter([2.0, 20.0, 200.0])}
+
+    def seconds(self: TimedJob, steps: int) -> float:
+        return next(times[self.job.settings.method]) if steps == 8 else 0.0
+
+    monkeypatch.setattr(TimedJob, "seconds", seconds)
+    uniform, method = compare(resolve({"dataset": "digits"}), None, Engine(workers=0), steps=7, rounds=3)
+    assert (uniform.milliseconds, method.milliseconds) == (10_000.0, 20_000.0)
+    assert (uniform.ratio, method.ratio) == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--implementation", "ADIW"], "unknown implementation 'ADIW': expected one of "),
-        (["--profiled-epochs", "1,two"], "numbers with commas between, such as 1,5,10, got '1,two'"),
-        (["--profiled-epochs", "0"], "from 1 on, got 0"),
-        (["--method", "uniform"], "ADIW_CPU needs the method one of the ADIW methods, such as adiw-km, got uniform"),
-        (["--skip", "100"], "but an epoch has 10: take smaller batches"),
-        (["--record", "0"], "record must be at least 1"),
-        (["--workers", "-1"], "workers must be at least 0"),
+        (["--method", "adiw"], "unknown method 'adiw': expected one of "),
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--rounds", "0"], "--rounds must be at least 1, got 0"),
+        (["--workers", "-1"], "--workers must be at least 0, got -1"),
         (["--dataset", "mnist"], "unknown dataset 'mnist': expected one of "),
         (["--dataset", "imagefolder", "--trusted", "3"], "imagefolder needs a path"),
-        (["--width", "wide"], "width must be a number"),
         (["--device", "tpu"], "unknown device 'tpu'"),
     ],
 )
-def test_mistakes_are_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
+def test_errors_are_one_line(adiw: Command, arguments: list[str], message: str) -> None:
     said = adiw("profile", *QUICK, *arguments)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("adiw: ")
     assert said.err.count("\n") == 1
     assert message in said.err
-
-
-def test_a_folder_with_another_profile_is_refused(adiw: Command) -> None:
-    one = (*QUICK, "--implementation", "ADIW_GPU")
-    adiw("profile", *one)
-    said = adiw("profile", *one, "--batch", 64)
-    assert said.code == 2
-    assert "batch of ADIW_GPU was 128, is 64): choose another folder, or delete the file" in said.err

@@ -159,7 +159,6 @@ def test_figures_that_cannot_be_drawn_cost_nothing_else(
         (["mine.toml", "--workers", -1], "--workers must be at least 0, got -1"),
         (["mine.toml", "--epochs", 0], "epochs must be at least 1, got 0"),
         (["mine.toml", "--device", "tpu"], "unknown device 'tpu'"),
-        (["mine.toml", "--iterations", 5], "--iterations is for profiles, and mine is none"),
         (["mine.toml", "--tables-only"], "no sweep found in runs/mine"),
     ],
 )

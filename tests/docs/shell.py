@@ -73,8 +73,9 @@ def check_pip(words: list[str]) -> None:
 def check_python(words: list[str]) -> None:
     """A script of the repository, or a module (pytest, or one of ours)."""
     if words[0] == "-m":
-        known = words[1] == "pytest" or (ROOT / "src" / words[1].replace(".", "/")).with_suffix(".py").exists()
-        known = known or words[1] == "adiw"
+        path = words[1].replace(".", "/")
+        ours = [ROOT / "src" / f"{path}.py", *(root / path / "__main__.py" for root in (ROOT, ROOT / "src"))]
+        known = words[1] == "pytest" or any(file.exists() for file in ours)
     else:
         known = (ROOT / words[0]).is_file()
     if not known:

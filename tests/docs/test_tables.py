@@ -10,14 +10,14 @@ import pytest
 from draw_tables import draw
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "paper" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_tables_are_drawn_from_the_records(page: Path) -> None:
     text = page.read_text()
     assert draw(text, page.parent) == text, "run make draw"
-    assert text.count("<!-- end of table -->") == len(re.findall("<!-- (?:table|brief|divergences): ", text))
+    assert text.count("<!-- end of table -->") == len(re.findall(r"<!-- [a-z]+: \S+ -->", text))
 
 
 def test_the_readme_and_the_results_have_drawn_tables() -> None:

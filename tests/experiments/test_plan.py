@@ -36,11 +36,11 @@ def test_a_column_is_found_by_label_or_shift(tmp_path: Path, wanted: str) -> Non
     assert places(planned) == [(row, "little", trial) for row in ("Uniform", "Val-Only") for trial in range(3)]
 
 
-def test_a_label_comes_before_a_method() -> None:
-    """DIW and DIW_Val both have the method diw."""
-    recipe = load("profile-cifar10")
-    assert [job.row for job in plan(recipe, Part(methods=("DIW",)))] == ["DIW"]
-    assert [job.row for job in plan(recipe, Part(methods=("adiw-km",)))] == ["ADIW_CPU", "ADIW_GPU"]
+def test_a_label_has_priority_over_a_method(tmp_path: Path) -> None:
+    other = """[[row]]\nlabel = "Other"\nmethod = "adiw-kl"\n[[row]]\nlabel = "adiw-kl"\nmethod = "adiw-kl"\n"""
+    recipe = small(tmp_path, other)
+    assert [job.row for job in plan(recipe, Part(("adiw-kl",), ("much",), 1))] == ["adiw-kl"]
+    assert [job.row for job in plan(small(tmp_path), Part(("adiw-kl",), ("much",), 1))] == ["KL"]
 
 
 def test_a_shift_that_all_columns_share_names_all_of_them() -> None:

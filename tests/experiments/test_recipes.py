@@ -1,4 +1,4 @@
-"""Recipes: the paper's files, and files of one's own that are checked as a whole."""
+"""Recipes: the files of the library, and checks of a user's own file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from adiw.divergences import Wasserstein
 from adiw.experiments.recipes import Recipe, load, load_file, names
 from adiw.experiments.settings import SettingsError
 
-NAMED = {"fmnist-prior", "fmnist-noise", "cifar10-noise", "cifar100-noise", "imagenet-noise"} | {
+NAMED = {
+    "fmnist-prior",
+    "fmnist-noise",
+    "cifar10-noise",
+    "cifar100-noise",
+    "imagenet-noise",
     "val-size",
     "transforms",
-    "profile-cifar10",
-    "profile-imagenet",
 }
+OURS_NAMED = {"fmnist-prior-ours", "fmnist-noise-ours", "cifar10-noise-ours"}
 OWN = """
 title = "A title"
 about = "What it is."
@@ -81,18 +85,16 @@ def settings(recipe: Recipe, row: str, column: int = 0) -> dict[str, Any]:
     return recipe.settings(entry, recipe.columns[column], trial=0).as_dict()
 
 
-def test_the_papers_tables_all_have_a_recipe() -> None:
-    assert set(names()) >= NAMED
-    assert {file.name for file in (files("adiw.experiments") / "recipe_files").iterdir()} >= {
-        f"{name}.toml" for name in NAMED
-    }
+def test_the_library_has_the_papers_recipes_and_ours() -> None:
+    assert set(names()) == NAMED | OURS_NAMED
+    assert all(load(name).deviations for name in OURS_NAMED)
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))
 def test_a_recipe_of_the_paper_is_whole_and_plain(name: str) -> None:
     recipe = load(name)
     assert recipe.name == name
-    assert (recipe.trials, recipe.deviations) == (1 if recipe.kind == "profile" else 3, ())
+    assert (recipe.trials, recipe.deviations) == (3, ())
     assert json.loads(json.dumps(recipe.as_dict())) == recipe.as_dict()
     assert recipe.as_dict()["common"]["epochs"] == (300 if "imagenet" in name else 400)
     for figures in recipe.paper.values():
@@ -152,19 +154,6 @@ def test_the_papers_figures_stand_where_they_belong() -> None:
     assert load("cifar10-noise").paper["accuracy"]["Uniform"][1] == [62.92, 0.34]
 
 
-@pytest.mark.parametrize("name", ["profile-cifar10", "profile-imagenet"])
-def test_the_stages_of_a_profile_add_up_to_its_total(name: str) -> None:
-    recipe = load(name)
-    assert len(recipe.stages) == 11
-    assert [row.label for row in recipe.rows] == ["DIW", "DIW_Val", "ADIW_CPU", "ADIW_GPU"]
-    for device in ("cpu", "cuda"):
-        for figures in recipe.paper[device].values():
-            for k in (0, 1):  # each of the ten is rounded to two digits
-                stages = [figure[k] for figure in figures]
-                assert sum(stages[:-1]) == pytest.approx(stages[-1], abs=10 * 0.0051)
-    assert recipe.as_dict()["stages"] == list(recipe.stages)
-
-
 def test_an_unknown_name_lists_the_real_ones() -> None:
     with pytest.raises(SettingsError, match="unknown recipe 'fmnist-noize': expected one of fmnist-noise, "):
         load("fmnist-noize")
@@ -178,7 +167,7 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
     assert recipe.settings(recipe.rows[0], recipe.columns[0], trial=7).seed == 7
     assert recipe.paper["accuracy"] == {"Uniform": [None, None], "KL": [[88.73, 0.66], None]}
     assert recipe.paper["seconds"]["KL"] == [1.0, 2.5]
-    assert (recipe.name, recipe.measures, recipe.kind) == ("mine", ("accuracy",), "runs")
+    assert (recipe.name, recipe.measures) == ("mine", ("accuracy",))
     assert load(str(tmp_path / "mine.toml")) == recipe
     assert recipe.as_dict()["common"] == {"dataset": "digits", "epochs": 60, "shift": "pair:0.2"}
 
@@ -189,15 +178,13 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
         ("trials = 2", "trails = 2", "unknown key of the recipe 'trails': expected one of trials, "),
         ("trials = 2", "trials = 0", "trials must be a whole number from 1, got 0"),
         ("trials = 2", "trials = true", "trials must be a whole number from 1, got True"),
-        ('title = "A title"', "", "title: expected a text, came None"),
-        ("trials = 2", 'kind = "prophile"', "unknown kind 'prophile': expected one of profile, runs"),
-        ("trials = 2", 'kind = "profile"', "a profile needs its stages and epochs_profiled"),
-        ("trials = 2", 'stages = ["fetch"]', "unknown key of the recipe 'stages'"),
+        ('title = "A title"', "", "title: expected a text, got None"),
+        ("trials = 2", 'kind = "profile"', "unknown key of the recipe 'kind'"),
         ("trials = 2", 'measures = ["top1"]', "unknown key of measures 'top1': expected one of top5, accuracy"),
-        ('label = "little"', 'label = "a lot"', r"expected \[\[column\]\] tables with different labels, found"),
-        ('label = "KL"', "", "label: expected a text, came None"),
+        ('label = "little"', 'label = "a lot"', r"expected \[\[column\]\] tables with different labels, got"),
+        ('label = "KL"', "", "label: expected a text, got None"),
         ("width = 0.5", "with = 0.5", "unknown setting 'with': did you mean 'width'?"),
-        ("width = 0.5", "seed = 3", "seed is no setting of a recipe: trial k has the seed k"),
+        ("width = 0.5", "seed = 3", "a recipe does not set the seed: trial k has the seed k"),
         ("width = 0.5", 'epochs = "many"', "epochs must be at least 1, got many"),
         ('"pair:0.1"', "3", "a setting of Uniform has the wrong type"),
         ('"adiw-kl"', '"adiw-k"', "unknown method 'adiw-k': expected one of adiw-k"),
@@ -205,14 +192,14 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
         ('"digits"', '"digit"', "unknown dataset 'digit': expected one of digits, "),
         ("[paper.seconds]", "[paper.time]", "unknown key of paper 'time': expected one of "),
         ("KL = [1, 2.5]", "KM = [1, 2.5]", "unknown key of paper.seconds 'KM': expected one of KL, Uniform"),
-        ("KL = [1, 2.5]", "KL = [1]", "paper.seconds of KL: expected 2 figures, came 1"),
-        ("KL = [1, 2.5]", 'KL = [1, "2"]', "paper.seconds: expected a number, or \"-\" for none, came '2'"),
+        ("KL = [1, 2.5]", "KL = [1]", "paper.seconds of KL: expected 2 figures, got 1"),
+        ("KL = [1, 2.5]", 'KL = [1, "2"]', "paper.seconds: expected a number, or \"-\" for none, got '2'"),
         ("88.73 (0.66)", "88.73 +- 0.66", r'paper.accuracy: expected "mean \(std\)" such as'),
         ("trials = 2", "trials = ", "Invalid value"),
         (
             '[settings]\ndataset = "digits"',
             "settings = 3",
-            r"settings: expected a table, written \[settings\], came 3",
+            r"settings: expected a table, written \[settings\], got 3",
         ),
     ],
 )
@@ -243,23 +230,31 @@ def test_a_recipe_of_ours_changes_the_papers_and_says_where(tmp_path: Path) -> N
             "mean_one = true\ncap = 9.0\n[[",
             "cap of ADIW-KM is None in fmnist-noise and 9",
         ),
-        ("momentum = 0.0\n[rows", "[rows", "the .* of momentum names Val-Only, whose momentum is that of fmnist-noi"),
-        ('rows = ["ADIW-KM"]', 'rows = "all"', "the .* of mean_one names Val-Only, whose mean_one is that of"),
+        (
+            "momentum = 0.0\n[rows",
+            "[rows",
+            "the .* of momentum names Val-Only, whose momentum is the same in fmnist-noi",
+        ),
+        ('rows = ["ADIW-KM"]', 'rows = "all"', "the .* of mean_one names Val-Only, whose mean_one is the same in"),
         ('rows = ["ADIW-KM"]', 'rows = ["ADIW"]', "the .* of mean_one names the row 'ADIW', which fmnist-noise does"),
-        ('rows = ["ADIW-KM"]', "rows = 3", r'\[\[deviation\]\] of mean_one: rows must be "all" or a list, came 3'),
-        ('rows = "all"', 'rows = ["Uniform"]', "momentum of ADIW-KL is 0.9 in fmnist-noise and 0.0 here, and no"),
-        ("ours = 0.0", "ours = 0.5", "the .* of momentum says 0.5, but Val-Only has 0.0"),
+        ('rows = ["ADIW-KM"]', "rows = 3", r'\[\[deviation\]\] of mean_one: rows must be "all" or a list, got 3'),
+        (
+            'rows = "all"',
+            'rows = ["Uniform"]',
+            r"momentum of ADIW-KL is 0.9 in fmnist-noise and 0.0 here: add a \[\[deviation\]\] with setting, rows",
+        ),
+        ("ours = 0.0", "ours = 0.5", "the .* of momentum states 0.5, but Val-Only has 0.0"),
         (
             "paper = false",
             "paper = true",
-            "the .* of mean_one says that the paper has True, but ADIW-KM has Fal",
+            "the .* of mean_one states True for the paper, but ADIW-KM has False in fmnist-noise",
         ),
         ("ours = true\n", "", r"\[\[deviation\]\] of mean_one: ours is missing"),
         ("ours = true", "ours = true\nwhy = 1", "unknown key of deviation 'why'"),
-        ('ours = 0.0\nchosen = "selection split"', 'ours = 0.0\nchosen = " "', "chosen: expected a text, came ' '"),
+        ('ours = 0.0\nchosen = "selection split"', 'ours = 0.0\nchosen = " "', "chosen: expected a text, got ' '"),
         ('[rows."ADIW-KM"]', '[rows."ADIW-MK"]', "unknown row 'ADIW-MK': expected one of ADIW-KM, "),
         ('"fmnist-noise"', '"fmnist"', "unknown base 'fmnist': expected one of fmnist-"),
-        ('"fmnist-noise"', '"fmnist-noise-ours"', "base fmnist-noise-ours has a base itself: name that one"),
+        ('"fmnist-noise"', '"fmnist-noise-ours"', "base fmnist-noise-ours has a base itself: use that one"),
         ('title = "Ours"', 'title = "Ours"\nkind = "runs"', "unknown key of a recipe with a base 'kind'"),
     ],
 )

@@ -17,7 +17,7 @@ from adiw.experiments.job import Job
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.task import prepare
-from adiw.experiments.two_step import _observe
+from adiw.experiments.two_step import _hidden
 from adiw.experiments.watch import DeadRunError
 from adiw.reports.folders import read_run
 from tests.cli.images import write_images
@@ -36,7 +36,7 @@ def small(inputs: int) -> NormalizedNetwork:
 
 def test_features_are_the_hidden_layer_at_length_one_beside_the_label() -> None:
     model, samples = small(5), Samples(torch.randn(7, 5), torch.arange(7) % 3)
-    seen = _observe(model, samples, 3, CPU)
+    seen = _hidden(model, samples, 3, CPU)
     hidden = model.network[1](samples.x).detach().double()  # type: ignore[index]
     torch.testing.assert_close(seen[:, :4], hidden / hidden.norm(dim=1, keepdim=True))
     assert torch.equal(seen[:, 4:], torch.eye(3, dtype=torch.float64)[samples.y])
@@ -46,12 +46,12 @@ def test_images_are_looked_at_as_they_are(tmp_path: Path) -> None:
     paths = tuple(sorted((write_images(tmp_path, train=2) / "train").rglob("*.png")))
     files = ImageFiles(paths, torch.arange(6) // 2, size=16, train=True)
     model = small(3 * 16 * 16)
-    assert torch.equal(_observe(model, files, 3, CPU), _observe(model, files, 3, CPU))
+    assert torch.equal(_hidden(model, files, 3, CPU), _hidden(model, files, 3, CPU))
 
 
 def test_a_network_that_broke_is_a_dead_run() -> None:
-    with pytest.raises(DeadRunError, match=r"trained for its features .* not finite; lower the learning rate"):
-        _observe(small(5), Samples(torch.full((2, 5), torch.inf), torch.tensor([0, 1])), 3, CPU)
+    with pytest.raises(DeadRunError, match=r"pretrained network is not finite: lower the learning rate"):
+        _hidden(small(5), Samples(torch.full((2, 5), torch.inf), torch.tensor([0, 1])), 3, CPU)
 
 
 def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> Non
 
 def test_a_network_must_name_its_hidden_layer() -> None:
     model = NormalizedNetwork(nn.Linear(5, 3))
-    with pytest.raises(SettingsError, match="names its hidden layer in feature_layer"):
-        _observe(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
+    with pytest.raises(SettingsError, match="the name of its hidden layer in feature_layer"):
+        _hidden(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
 
 
 def test_the_network_is_trained_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:

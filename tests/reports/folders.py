@@ -98,7 +98,6 @@ def write_sweep(folder: Path, records: list[Any], rows: list[str], columns: list
         "name": "noise",
         "title": "Label noise",
         "about": "A table of the paper.",
-        "kind": "runs",
         "trials": 2,
         "measures": ["accuracy"],
         "common": {"dataset": "digits"},

@@ -36,7 +36,6 @@ def recipe(rows: Sequence[str], columns: Sequence[str] = COLUMNS, **more: Any) -
         "name": "made-up",
         "title": "A made-up sweep",
         "about": "Nothing here was run.",
-        "kind": "runs",
         "trials": 3,
         "measures": ["accuracy"],
         "common": {"dataset": "fashion-mnist", "epochs": 400},

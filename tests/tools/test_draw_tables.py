@@ -10,7 +10,7 @@ import pytest
 import draw_tables
 from adiw.reports.grid import NONE
 from adiw.reports.tables import accuracy_table
-from draw_tables import brief_table, draw
+from draw_tables import brief_table
 from tests.reports.test_tables import sweep_of, three
 
 
@@ -37,18 +37,3 @@ def test_the_command_draws_the_pages_that_are_named(tmp_path: Path, monkeypatch:
     assert "| some | things are tried | 5 things | abc |" in page.read_text()
     assert "old" not in page.read_text()
     assert page.read_text().endswith("\n\nThe end.\n")
-
-
-def test_a_profile_is_drawn_as_its_two_tables(tmp_path: Path) -> None:
-    paper = {"cpu": {"DIW": [[1.0, 100.0], [1.0, 100.0]]}, "cuda": {"DIW": [None, None]}}
-    recipe = {"title": "A step", "paper": paper}
-    times = {"stages": {"fetch": {"cpu": 2.0, "device": 0.5, "busy": 0.5}}, "notes": []}
-    made = {"versions": {"torch": "2.99"}, "hardware": {"device": "Some GPU", "cpus": 16}, "commit": "abc"}
-    plan = {"epochs": [1], "skip": 10, "stabilise": 2, "record": 10, "iterations": None}
-    found = {"plan": plan, "device": "cuda", "workers": 4, "implementations": {"DIW": {**times, **made}}}
-    for name, content in (("recipe.json", recipe), ("profile.json", found)):
-        (tmp_path / name).write_text(json.dumps(content))
-    drawn = draw("<!-- table: . -->\n<!-- end of table -->\n", tmp_path)
-    assert "### A step: CPU time" in drawn
-    assert "### A step: device time" in drawn
-    assert "| fetch | 2.0000 (100.00) | 1.00 (100.00) |" in drawn

@@ -1,4 +1,4 @@
-"""``adiw profile``: where the steps of DIW and ADIW spend their time."""
+"""``adiw profile``: what a method adds to the time and memory of a training step."""
 
 from __future__ import annotations
 
@@ -8,89 +8,62 @@ from typing import Annotated
 
 import typer
 
-from adiw.cli.console import one_line_errors, progress_bar
-from adiw.cli.run import device_named, width_named
-from adiw.experiments.implementations import IMPLEMENTATIONS, settings_of
-from adiw.experiments.profile import FILE, profile_all
-from adiw.experiments.profile_plan import Plan
-from adiw.experiments.run import WORKERS
+from adiw.cli.console import one_line_errors, say
+from adiw.cli.run import device_named
+from adiw.experiments.run import WORKERS, Engine
 from adiw.experiments.settings import Settings, SettingsError, resolve
-from adiw.reports.grid import to_text
-from adiw.reports.stage_table import stage_tables
+from adiw.experiments.step_time import StepTime, compare
+from adiw.reports.grid import Box, Grid, Head, to_text
 
 
 def profile(
     dataset: Annotated[str, typer.Option(help="Data set, see 'adiw list'.")] = "digits",
-    implementation: Annotated[
-        list[str] | None, typer.Option(help=f"One of {', '.join(IMPLEMENTATIONS)}; repeatable [default: all].")
-    ] = None,
-    profiled_epochs: Annotated[str, typer.Option(help="Epochs to profile, from 1, such as 1,5,10,20.")] = "1",
-    iterations: Annotated[int | None, typer.Option(help="End every epoch after this many iterations.")] = None,
-    skip: Annotated[int, typer.Option(help="Iterations skipped in a profiled epoch.")] = 10,
-    stabilise: Annotated[int, typer.Option(help="Iterations after them for the profiler to settle.")] = 2,
-    record: Annotated[int, typer.Option(help="Iterations recorded.")] = 10,
-    method: Annotated[str | None, typer.Option(help="ADIW method of ADIW_CPU and ADIW_GPU.")] = None,
+    method: Annotated[str | None, typer.Option(help="Method, see 'adiw list'.")] = None,
+    model: Annotated[str | None, typer.Option(help="Network, or package.module:factory.")] = None,
     shift: Annotated[str | None, typer.Option(help="Simulated shift such as symmetric:0.4.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for profile.json [default: runs/profile-DATASET].")] = None,
     path: Annotated[str | None, typer.Option(help="File or folder, for csv and imagefolder.")] = None,
     target: Annotated[str | None, typer.Option(help="Label column, for csv.")] = None,
     trusted: Annotated[int | None, typer.Option(help="Number of trusted samples to draw.")] = None,
     trusted_file: Annotated[str | None, typer.Option(help="File with the indices of the trusted samples.")] = None,
     trusted_folder: Annotated[str | None, typer.Option(help="Folder of trusted images, for imagefolder.")] = None,
-    model: Annotated[str | None, typer.Option(help="Network, or package.module:factory.")] = None,
-    width: Annotated[str | None, typer.Option(help="Kernel width of the ADIW method: a number or auto.")] = None,
-    step_size: Annotated[float | None, typer.Option(help="Step size of the ADIW method.")] = None,
     batch: Annotated[int | None, typer.Option(help="Batch size.")] = None,
     val_batch: Annotated[int | None, typer.Option(help="Validation samples matched with a batch.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
-    bf16: Annotated[bool | None, typer.Option(help="Forward pass in bfloat16, on a GPU.")] = None,
-    channels_last: Annotated[bool | None, typer.Option(help="Image layout with channels innermost.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda [default: cuda where there is one].")] = None,
+    val_every: Annotated[int | None, typer.Option(help="Evaluate them in every so many steps.")] = None,
+    steps: Annotated[int, typer.Option(help="Steps of each method per round.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Rounds, in which the two alternate.")] = 7,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="cuda if available")] = None,
     data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")
+        Path | None, typer.Option(help="Folder of the data sets.", show_default="$ADIW_DATA or data")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that load samples, for each loader.")] = WORKERS,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print profile.json instead of the table.")] = False,
+    workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
+    capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
+    compiled: Annotated[bool, typer.Option("--compile", help="Use torch.compile.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Time every stage of an eager step, as in the paper's profile, for the implementations from DIW to ADIW."""
-    given = {
-        key: value for key, value in locals().items() if key in Settings.__dataclass_fields__ and value is not None
-    }
+    """Time a training step with uniform weights and with a method, side by side."""
+    given = {key: value for key, value in locals().items() if key in Settings.__dataclass_fields__}
     with one_line_errors():
-        given |= {} if width is None else {"width": width_named(width)}
-        plan = Plan(_epochs(profiled_epochs), skip, stabilise, record, iterations)
-        settings = settings_of(resolve(given), implementation or list(IMPLEMENTATIONS))
-        if workers < 0:
-            raise SettingsError(f"workers must be at least 0, got {workers}")
-        where = None if device is None else device_named(device)
-        folder = out or Path("runs") / f"profile-{dataset}"
-        with progress_bar("epochs", quiet or as_json) as bar:
-            task = bar.add_task("", total=max(plan.epochs), note="")
-            content = profile_all(
-                settings,
-                plan,
-                folder,
-                data_root,
-                where,
-                workers,
-                lambda name, epoch: bar.update(task, description=name, completed=epoch),
-            )
+        settings = resolve({key: value for key, value in given.items() if value is not None})
+        for name, value, least in (("steps", steps, 1), ("rounds", rounds, 1), ("workers", workers, 0)):
+            if value < least:
+                raise SettingsError(f"--{name} must be at least {least}, got {value}")
+        engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
+        found = compare(settings, data_root, engine, steps, rounds)
+    print(json.dumps([time.as_dict() for time in found]) if as_json else to_text(_table(found, settings)), end="")
     if as_json:
-        print(json.dumps(content))
-    else:
-        print("\n".join(map(to_text, stage_tables(content))))
-        print(f"figures are in {folder / FILE}")
+        print()
 
 
-def _epochs(text: str) -> tuple[int, ...]:
-    """
-    >>> _epochs("1,5, 10")
-    (1, 5, 10)
-    """
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(
-            f"profiled epochs must be numbers with commas between, such as 1,5,10, got {text!r}"
-        ) from None
+def _table(found: list[StepTime], settings: Settings) -> Grid:
+    head = [Head(name) for name in ("weights", "ms / step", "ratio", "state MiB", "peak MiB")]
+    rows = [
+        [Box(time.method), Box(f"{time.milliseconds:.3f}"), Box(f"{time.ratio:.2f}"), *map(_mebibytes, memory)]
+        for time in found
+        for memory in [(time.state_bytes, time.peak_bytes)]
+    ]
+    title = f"A training step on {settings.dataset}, {settings.model}, batches of {settings.batch}"
+    return Grid(title, head, rows, ["Peak memory is measured on a GPU only."] if found[0].peak_bytes is None else [])
+
+
+def _mebibytes(size: int | None) -> Box:
+    return Box("-" if size is None else f"{size / 2**20:.2f}")

@@ -10,14 +10,12 @@ import typer
 from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.run import device_named
-from adiw.cli.tables import show_stages, show_tables
+from adiw.cli.tables import show_tables
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.processes import run_in_processes
-from adiw.experiments.profile import profile_all
-from adiw.experiments.profile_plan import Plan
-from adiw.experiments.recipes import Recipe, load
+from adiw.experiments.recipes import load
 from adiw.experiments.record import Folder
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.settings import SettingsError
@@ -29,18 +27,15 @@ def sweep(
     name: Annotated[str, typer.Argument(help="Recipe, see 'adiw list', or a .toml file.")],
     method: Annotated[list[str] | None, typer.Option(help="Only this row (its label or method); repeatable.")] = None,
     shift: Annotated[list[str] | None, typer.Option(help="Only this column (label or shift); repeatable.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of each run [default: the recipe's].")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Epochs of each run; of a profile, the last [default: the recipe's].")
-    ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Of a profile: end every epoch after this many.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of each run.", show_default="the recipe's")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each run.", show_default="the recipe's")] = None,
     selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: runs/NAME].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/NAME")] = None,
     path: Annotated[str | None, typer.Option(help="Folder of images, for ImageNet's recipes.")] = None,
     data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")
+        Path | None, typer.Option(help="Folder of the data sets.", show_default="$ADIW_DATA or data")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda [default: cuda where there is one].")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="cuda if available")] = None,
     side_by_side: Annotated[int, typer.Option(help="Runs that share the GPU, each on a stream of its own.")] = 1,
     processes: Annotated[int, typer.Option(help="Processes, each with runs of its own.")] = 1,
     budget: Annotated[
@@ -71,21 +66,12 @@ def sweep(
                 raise SettingsError(f"--{option} must be at least {least}, got {value}")
         engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
         folder = out or Path("runs") / recipe.name
-        profiled = recipe.kind == "profile"
-        given = {"epochs": None if profiled else epochs, "selection": selection, "path": path}
+        given = {"epochs": epochs, "selection": selection, "path": path}
         changes = {key: value for key, value in given.items() if value is not None}
-        part = Part(tuple(method or ()), tuple(shift or ()), 1 if profiled else trials, changes)
-        if profiled:
-            if not tables_only:
-                _profile(recipe, part, shortened(recipe, epochs, iterations), folder, data_root, engine, quiet)
-            show_stages(folder)
-            return
-        if iterations is not None:
-            raise SettingsError(f"--iterations is for profiles, and {recipe.name} is none")
         if tables_only:
             show_tables(folder, time)
             return
-        planned = plan(recipe, part)
+        planned = plan(recipe, Part(tuple(method or ()), tuple(shift or ()), trials, changes))
         work = Sweep(Folder(folder), data_root, engine, side_by_side, processes)
         _check_data([job for job in planned if time or work.ended(job) is None], data_root)
         open_sweep(recipe, changes, folder)
@@ -101,34 +87,6 @@ def sweep(
             show_tables(folder, time)
     if not well:
         raise SystemExit(DEAD)
-
-
-def shortened(recipe: Recipe, epochs: int | None, iterations: int | None) -> Plan:
-    """The recipe's profiled epochs up to this one, or this one when none is."""
-    known = recipe.epochs_profiled
-    kept = known if epochs is None else tuple(epoch for epoch in known if epoch <= epochs) or (epochs,)
-    return Plan(kept, iterations=iterations)
-
-
-def _profile(
-    recipe: Recipe, part: Part, window: Plan, folder: Path, root: Path | None, engine: Engine, quiet: bool
-) -> None:
-    """Profile the implementations that are not in the folder yet."""
-    planned = plan(recipe, part)
-    if len({job.column for job in planned}) > 1:
-        raise SettingsError(f"a profile has one column: choose one with --shift, {recipe.name} has several")
-    open_sweep(recipe, part.changes, folder)
-    with progress_bar("epochs", quiet) as bar:
-        task = bar.add_task(recipe.name, total=max(window.epochs), note="")
-        profile_all(
-            {job.row: job.settings for job in planned},
-            window,
-            folder,
-            root,
-            engine.device,
-            engine.workers,
-            lambda name, epoch: bar.update(task, description=name, completed=epoch),
-        )
 
 
 def _check_data(planned: list[Planned], root: Path | None) -> None:

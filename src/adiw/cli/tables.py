@@ -6,9 +6,8 @@ from pathlib import Path
 
 from adiw.cli.console import say
 from adiw.reports.folders import read_sweep
-from adiw.reports.grid import to_text, write_grid
+from adiw.reports.grid import to_text
 from adiw.reports.results import Results
-from adiw.reports.stage_table import recorded_stages
 from adiw.reports.tables import accuracy_table, time_table, write_tables
 
 
@@ -18,15 +17,6 @@ def show_tables(folder: Path, time: bool) -> None:
     print(to_text(time_table(results) if time else accuracy_table(results)))
     write_tables(results, folder / "tables")
     _draw(results, folder / "figures")
-    print(f"files are in {folder}")
-
-
-def show_stages(folder: Path) -> None:
-    """Print a profile's stage tables with the paper's figures beside, and write them."""
-    grids = recorded_stages(folder)
-    for grid, name in zip(grids, ("cpu", "device") if len(grids) == 2 else ("stages",), strict=True):
-        print(to_text(grid))
-        write_grid(grid, folder / "tables", name)
     print(f"files are in {folder}")
 
 

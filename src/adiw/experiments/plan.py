@@ -1,4 +1,4 @@
-"""Which runs a recipe, or a part of it, asks for."""
+"""The runs of a recipe, or of a part of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adiw.experiments.settings import Settings, unknown
 
 @dataclass(frozen=True)
 class Planned:
-    """One run: its cell, its trial, its settings. Its folder is named by a digest of them, unless it has a name."""
+    """One run: its cell, trial and settings. Its folder is ``named``, or a digest of the settings."""
 
     row: str
     column: str
@@ -34,12 +34,13 @@ class Planned:
 
 @dataclass(frozen=True)
 class Part:
-    """Which part of a recipe to run; empty for all of it.
+    """A part of a recipe; all of it by default.
 
     Attributes:
-        methods: rows, by label or method; shifts: columns, by label or shift.
-        trials: how many, None for the recipe's.
-        changes: settings of all runs that go over the recipe's, such as their epochs or the path of the data.
+        methods: rows, by label or method.
+        shifts: columns, by label or shift.
+        trials: number of trials; None for the recipe's.
+        changes: settings that override the recipe's in all runs, such as the epochs or the path of the data.
     """
 
     methods: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ def plan(recipe: Recipe, part: Part = Part()) -> list[Planned]:  # noqa: B008 - 
 def _chosen(
     entries: Sequence[Entry], wanted: Sequence[str], setting: str, common: Mapping[str, Any]
 ) -> Sequence[Entry]:
-    """The rows or columns that are wanted, each by its label or else by the value of ``setting``; all for none."""
+    """The entries whose label, or else whose value of ``setting``, is in ``wanted``; all entries if it is empty."""
     found: set[str] = set()
     for name in wanted:
         values = {entry.label: str({**common, **entry.settings}.get(setting, "")) for entry in entries}

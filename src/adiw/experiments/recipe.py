@@ -1,13 +1,13 @@
-"""A recipe: the rows and columns of a table of the paper, the settings of each, and the paper's own figures."""
+"""A recipe: the rows and columns of a table, the settings of each, and the differences from the paper's recipe."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.settings import Settings, SettingsError, resolve
 
-KINDS = ("runs", "profile")
+DEVIATION = ("setting", "rows", "paper", "ours", "chosen")
 
 
 @dataclass(frozen=True)
@@ -17,28 +17,22 @@ class Entry:
     label: str
     settings: dict[str, Any]
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"label": self.label, "settings": self.settings}
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a sweep runs: every row in every column, ``trials`` times; trial k has the seed k.
+    """What a sweep runs: every row in every column, ``trials`` times. Trial k has the seed k.
 
     Attributes:
-        kind: "runs", or "profile" for the stages of a step.
-        measures: what its tables show: "accuracy", "top5".
-        common: settings of all runs; those of a column go over them, and those of a row over both.
-        deviations: where it differs from the paper's recipe: setting, rows, paper, ours, chosen.
-        paper: measure -> row -> one figure per column: [mean, std] or None for accuracies, a number or None for
-            "seconds" (per epoch). For a profile: "cpu" and "cuda" -> row -> one [seconds, percent] per stage.
-        stages, epochs_profiled: of a profile; the last stage is the total.
+        measures: what the tables show: "accuracy", "top5".
+        common: settings of all runs. A column's settings override them, and a row's settings override both.
+        deviations: every difference from the paper's recipe: setting, rows, paper, ours, chosen.
+        paper: measure -> row -> one figure per column. An accuracy is [mean, std], "seconds" (per epoch) is a number;
+            None where the paper has no figure.
     """
 
     name: str
     title: str
     about: str
-    kind: str
     trials: int
     measures: tuple[str, ...]
     common: dict[str, Any]
@@ -46,29 +40,53 @@ class Recipe:
     rows: tuple[Entry, ...]
     deviations: tuple[dict[str, Any], ...]
     paper: dict[str, dict[str, list[Any]]]
-    stages: tuple[str, ...] = ()
-    epochs_profiled: tuple[int, ...] = ()
 
     def settings(self, row: Entry, column: Entry, trial: int) -> Settings:
         """The settings of one run."""
         return resolve({**self.common, **column.settings, **row.settings, "seed": trial})
 
     def as_dict(self) -> dict[str, Any]:
-        """The recipe as plain values, for recipe.json; ``common`` always says how many epochs."""
-        epochs = resolve(self.common).epochs
-        found: dict[str, Any] = {
-            "name": self.name,
-            "title": self.title,
-            "about": self.about,
-            "kind": self.kind,
-            "trials": self.trials,
-            "measures": list(self.measures),
-            "common": {**self.common, "epochs": epochs},
-            "columns": [column.as_dict() for column in self.columns],
-            "rows": [row.as_dict() for row in self.rows],
-            "deviations": list(self.deviations),
-            "paper": self.paper,
-        }
-        if self.kind == "profile":
-            found |= {"stages": list(self.stages), "epochs_profiled": list(self.epochs_profiled)}
-        return found
+        """The recipe as plain values for recipe.json; ``common`` always contains the number of epochs."""
+        common = {**self.common, "epochs": resolve(self.common).epochs}
+        lists = {key: list(getattr(self, key)) for key in ("measures", "deviations")}
+        entries = {key: [asdict(entry) for entry in getattr(self, key)] for key in ("columns", "rows")}
+        return {**asdict(self), **lists, **entries, "common": common}
+
+
+def check_deviations(base: Recipe, ours: Recipe) -> None:
+    """Raise unless ``ours.deviations`` states every difference from ``base``, and nothing else."""
+    differences = _differences(base, ours)
+    labels, stated = [row.label for row in base.rows], set()
+    for deviation in ours.deviations:
+        setting = deviation["setting"]
+        where = f"the [[deviation]] of {setting}"
+        for label in labels if deviation["rows"] == "all" else deviation["rows"]:
+            stated.add((setting, label))
+            if label not in labels:
+                raise SettingsError(f"{where} names the row {label!r}, which {base.name} does not have")
+            if (setting, label) not in differences:
+                raise SettingsError(f"{where} names {label}, whose {setting} is the same in {base.name}: remove it")
+            before, after = differences[setting, label]
+            if deviation["ours"] != after:
+                raise SettingsError(f"{where} states {deviation['ours']}, but {label} has {after}")
+            # A text may stand for the paper's value, such as "not stated".
+            if deviation["paper"] != before and not isinstance(deviation["paper"], str):
+                raise SettingsError(
+                    f"{where} states {deviation['paper']} for the paper, but {label} has {before} in {base.name}"
+                )
+    for setting, label in sorted(differences.keys() - stated):
+        before, after = differences[setting, label]
+        raise SettingsError(
+            f"{setting} of {label} is {before} in {base.name} and {after} here: add a [[deviation]] with "
+            f"{', '.join(DEVIATION)}"
+        )
+
+
+def _differences(base: Recipe, ours: Recipe) -> dict[tuple[str, str], tuple[Any, Any]]:
+    """(setting, row) -> (value in base, value in ours) for every setting that differs in any column."""
+    found: dict[tuple[str, str], tuple[Any, Any]] = {}
+    for old, new in zip(base.rows, ours.rows, strict=True):
+        for column in base.columns:
+            before, after = (one.settings(row, column, 0).as_dict() for one, row in ((base, old), (ours, new)))
+            found |= {(key, old.label): (before[key], after[key]) for key in before if before[key] != after[key]}
+    return found

@@ -1,36 +1,37 @@
-"""The recipes, one readable file each in ``recipe_files``: their names, and loading one.
+"""Recipes: the tables that ``adiw sweep`` runs, one TOML file each in ``recipe_files``.
 
-A recipe of its own states ``title``, ``about``, ``trials``, ``[settings]``, ``[[column]]``, ``[[row]]`` and the
-paper's figures. One with ``base`` changes another: ``[settings]`` for all rows, ``[rows.LABEL]`` for one, and a
-``[[deviation]]`` for everything that comes out different.
+A recipe states ``title``, ``about``, ``trials``, ``measures``, the ``[settings]`` of all runs, ``[[column]]`` and
+``[[row]]`` tables with settings of their own, and the paper's figures. A recipe with ``base`` changes one of the
+paper's recipes: ``[settings]`` for all rows, ``[rows.LABEL]`` for one row, and a ``[[deviation]]`` for every setting
+that differs.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from adiw.experiments.deviations import check_deviations
 from adiw.experiments.methods import find
-from adiw.experiments.recipe import KINDS, Entry, Recipe
-from adiw.experiments.recipe_keys import check_deviation, check_keys, figure, sentence, table_of
+from adiw.experiments.recipe import DEVIATION, Entry, Recipe, check_deviations
 from adiw.experiments.settings import SettingsError, unknown
 from adiw.shifts import parse
 
 __all__ = ["Entry", "Recipe", "load", "load_file", "names"]
 
 MEASURES = ("accuracy", "top5")
-_OWN = ("title", "about", "kind", "trials", "measures", "settings", "column", "row", "paper")
-_PROFILE = ("stages", "epochs_profiled")
-_DERIVED = ("base", "title", "about", "trials", "settings", "rows", "deviation")
+_KEYS = ("title", "about", "trials", "measures", "settings", "column", "row", "paper")
+_KEYS_WITH_BASE = ("base", "title", "about", "trials", "settings", "rows", "deviation")
+_FIGURE = re.compile(r"(\d+(?:\.\d+)?) \((\d+(?:\.\d+)?)\)")
 
 
 def names() -> list[str]:
-    """The names of the recipes, sorted.
+    """The names of the recipes that come with the library, sorted.
 
     >>> "fmnist-noise" in names()
     True
@@ -39,7 +40,7 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Recipe:
-    """The recipe of that name, or in that file where the name ends in .toml; checked as a whole.
+    """The recipe of this name, or in this file if the name ends in .toml.
 
     >>> recipe = load("fmnist-noise")
     >>> recipe.settings(recipe.rows[6], recipe.columns[1], trial=0).method
@@ -53,12 +54,12 @@ def load(name: str) -> Recipe:
 
 
 def load_file(file: Path | Traversable) -> Recipe:
-    """The recipe in a TOML file; errors name the file."""
+    """The recipe in a TOML file, with the settings of all its runs checked. Errors name the file."""
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
-        recipe = _derived(given) if "base" in given else _own(given)
+        recipe = _with_base(given) if "base" in given else _without_base(given)
         recipe = replace(recipe, name=file.name.removesuffix(".toml"))
-        _check(recipe)
+        _check_runs(recipe)
         if "base" in given:
             check_deviations(_base(given), recipe)
     except (OSError, ValueError) as error:
@@ -70,105 +71,150 @@ def _folder() -> Traversable:
     return files("adiw.experiments") / "recipe_files"
 
 
-def _own(given: dict[str, Any]) -> Recipe:
-    kind = given.get("kind", "runs")
-    if kind not in KINDS:
-        raise unknown("kind", str(kind), KINDS)
-    profile = kind == "profile"
-    check_keys("the recipe", given, (*_OWN, *_PROFILE) if profile else _OWN)
-    rows, columns = _entries(given, "row"), _entries(given, "column")
-    stages, epochs = (tuple(given.get(key, ())) for key in _PROFILE)
-    if profile and not (stages and epochs):
-        raise SettingsError("a profile needs its stages and epochs_profiled")
+def _without_base(given: dict[str, Any]) -> Recipe:
+    check_keys("the recipe", given, _KEYS)
+    rows, columns = entries(given, "row"), entries(given, "column")
     return Recipe(
         name="",
-        title=sentence(given, "title"),
-        about=sentence(given, "about"),
-        kind=kind,
+        title=text_of(given, "title"),
+        about=text_of(given, "about"),
         trials=given.get("trials", 1),
         measures=tuple(given.get("measures", MEASURES[:1])),
         common=table_of(given, "settings"),
         columns=columns,
         rows=rows,
         deviations=(),
-        paper=_paper(given, rows, len(stages) if profile else len(columns), ("cpu", "cuda") if profile else MEASURES),
-        stages=stages,
-        epochs_profiled=epochs,
+        paper=paper_figures(given, [row.label for row in rows], len(columns), (*MEASURES, "seconds")),
     )
 
 
-def _derived(given: dict[str, Any]) -> Recipe:
-    check_keys("a recipe with a base", given, _DERIVED)
+def _with_base(given: dict[str, Any]) -> Recipe:
+    check_keys("a recipe with a base", given, _KEYS_WITH_BASE)
     base, changes = _base(given), table_of(given, "rows")
     for label in changes:
         if label not in {row.label for row in base.rows}:
             raise unknown("row", label, [row.label for row in base.rows])
-    for deviation in given.get("deviation", []):
-        check_deviation(deviation)
+    deviations = given.get("deviation", [])
+    for deviation in deviations:
+        _check_deviation_keys(deviation)
     return replace(
         base,
-        title=sentence(given, "title"),
-        about=sentence(given, "about"),
+        title=text_of(given, "title"),
+        about=text_of(given, "about"),
         trials=given.get("trials", base.trials),
         common={**base.common, **table_of(given, "settings")},
         rows=tuple(Entry(row.label, {**row.settings, **changes.get(row.label, {})}) for row in base.rows),
-        deviations=tuple(given.get("deviation", [])),
+        deviations=tuple({**deviation, "chosen": text_of(deviation, "chosen")} for deviation in deviations),
     )
 
 
 def _base(given: dict[str, Any]) -> Recipe:
-    """The paper's recipe that is changed; not one that changes another, since deviations are from the paper."""
-    name = sentence(given, "base")
+    """The recipe of the paper that ``base`` names: deviations are from the paper, so a base has no base itself."""
+    name = text_of(given, "base")
     if name not in names():
         raise unknown("base", name, names())
     if "base" in tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8")):
-        raise SettingsError(f"base {name} has a base itself: name that one")
+        raise SettingsError(f"base {name} has a base itself: use that one")
     return load(name)
 
 
-def _entries(given: dict[str, Any], key: str) -> tuple[Entry, ...]:
-    """The [[row]] or [[column]] tables: a label each, and settings."""
-    entries = []
-    for table in given.get(key, []):
-        label = sentence(table, "label")
-        entries.append(Entry(label, {name: value for name, value in table.items() if name != "label"}))
-    labels = [entry.label for entry in entries]
-    if not labels or len(set(labels)) < len(labels):
-        raise SettingsError(f"expected [[{key}]] tables with different labels, found {labels}")
-    return tuple(entries)
-
-
-def _paper(
-    given: dict[str, Any], rows: tuple[Entry, ...], count: int, measures: tuple[str, ...]
-) -> dict[str, dict[str, list[Any]]]:
-    """The paper's figures of every row: ``count`` of each measure, None where the paper has none."""
-    tables = table_of(given, "paper")
-    check_keys("paper", tables, (*measures, "seconds"))
-    found: dict[str, dict[str, list[Any]]] = {}
-    for measure, figures in tables.items():
-        check_keys(f"paper.{measure}", figures, [row.label for row in rows])
-        for label, values in figures.items():
-            if len(values) != count:
-                raise SettingsError(f"paper.{measure} of {label}: expected {count} figures, came {len(values)}")
-        found[measure] = {
-            row.label: [figure(value, measure) for value in figures.get(row.label, ["-"] * count)] for row in rows
-        }
-    return found
-
-
-def _check(recipe: Recipe) -> None:
-    """Every run of the recipe must have settings that can be."""
+def _check_runs(recipe: Recipe) -> None:
+    """Raise unless every run of the recipe has valid settings."""
     if type(recipe.trials) is not int or recipe.trials < 1:
         raise SettingsError(f"trials must be a whole number from 1, got {recipe.trials!r}")
     check_keys("measures", recipe.measures, MEASURES)
-    given = [recipe.common, *(entry.settings for entry in (*recipe.rows, *recipe.columns))]
-    if any("seed" in settings for settings in given):
-        raise SettingsError("seed is no setting of a recipe: trial k has the seed k")
+    if any("seed" in given for given in (recipe.common, *(e.settings for e in (*recipe.rows, *recipe.columns)))):
+        raise SettingsError("a recipe does not set the seed: trial k has the seed k")
     for row in recipe.rows:
         for column in recipe.columns:
             try:
                 settings = recipe.settings(row, column, 0)
                 find(settings.method)
                 parse(settings.shift)
-            except (TypeError, AttributeError) as error:  # text where a number belongs, or the other way round
+            except (TypeError, AttributeError) as error:  # text instead of a number, or the reverse
                 raise SettingsError(f"a setting of {row.label} has the wrong type ({error})") from error
+
+
+def _check_deviation_keys(deviation: Mapping[str, Any]) -> None:
+    check_keys("deviation", deviation, DEVIATION)
+    for key in DEVIATION:
+        if key not in deviation:
+            raise SettingsError(f"[[deviation]] of {deviation.get('setting', '?')}: {key} is missing")
+    text_of(deviation, "setting")
+    rows = deviation["rows"]
+    if rows != "all" and not (isinstance(rows, list) and rows and all(isinstance(row, str) for row in rows)):
+        raise SettingsError(f'[[deviation]] of {deviation["setting"]}: rows must be "all" or a list, got {rows!r}')
+
+
+def check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:
+    """Raise for the first unknown key, and list the known ones.
+
+    >>> check_keys("paper", ["acuracy"], ["accuracy", "seconds"])
+    Traceback (most recent call last):
+    adiw.experiments.settings.SettingsError: unknown key of paper 'acuracy': expected one of accuracy, seconds
+    """
+    for key in given:
+        if key not in known:
+            raise unknown(f"key of {where}", str(key), known)
+
+
+def text_of(given: Mapping[str, Any], key: str) -> str:
+    """A required text, joined into one line."""
+    value = given.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise SettingsError(f"{key}: expected a text, got {value!r}")
+    return " ".join(value.split())
+
+
+def table_of(given: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """An optional table; empty if it is absent."""
+    value = given.get(key, {})
+    if not isinstance(value, dict):
+        raise SettingsError(f"{key}: expected a table, written [{key}], got {value!r}")
+    return value
+
+
+def entries(given: Mapping[str, Any], key: str) -> tuple[Entry, ...]:
+    """The [[row]] or [[column]] tables: a label each, and settings."""
+    found = [
+        Entry(text_of(table, "label"), {name: value for name, value in table.items() if name != "label"})
+        for table in given.get(key, [])
+    ]
+    labels = [entry.label for entry in found]
+    if not labels or len(set(labels)) < len(labels):
+        raise SettingsError(f"expected [[{key}]] tables with different labels, got {labels}")
+    return tuple(found)
+
+
+def paper_figures(
+    given: Mapping[str, Any], rows: Sequence[str], count: int, measures: Sequence[str]
+) -> dict[str, dict[str, list[Any]]]:
+    """Measure -> row -> ``count`` figures of the paper; None where the paper has none."""
+    tables = table_of(given, "paper")
+    check_keys("paper", tables, measures)
+    for measure, figures in tables.items():
+        check_keys(f"paper.{measure}", figures, rows)
+        for label, values in figures.items():
+            if len(values) != count:
+                raise SettingsError(f"paper.{measure} of {label}: expected {count} figures, got {len(values)}")
+    return {
+        measure: {row: [_figure(value, measure) for value in figures.get(row, ["-"] * count)] for row in rows}
+        for measure, figures in tables.items()
+    }
+
+
+def _figure(value: Any, measure: str) -> Any:
+    """
+    >>> _figure("88.73 (0.66)", "accuracy"), _figure(29.63, "seconds"), _figure("-", "accuracy")
+    ([88.73, 0.66], 29.63, None)
+    """
+    if value == "-":
+        return None
+    if measure == "seconds":
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return float(value)
+        raise SettingsError(f'paper.seconds: expected a number, or "-" for none, got {value!r}')
+    match = _FIGURE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise SettingsError(f'paper.{measure}: expected "mean (std)" such as "88.73 (0.66)", or "-", got {value!r}')
+    return [float(match[1]), float(match[2])]

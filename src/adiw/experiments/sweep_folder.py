@@ -34,7 +34,7 @@ def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
     folder.create()
     folder.unseal()
     folder.write_json("recipe.json", given)
-    folder.seal("recipe.json", "profile.json")
+    folder.seal("recipe.json")
     return folder
 
 

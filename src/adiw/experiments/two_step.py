@@ -1,4 +1,4 @@
-"""Features for the classic two-step pipeline: a network is trained first, then looked into."""
+"""Features for the classic two-step pipeline: the hidden layer of a network that is trained first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.task import Task, as_they_are
 from adiw.experiments.watch import DeadRunError
 
-PRETRAIN = 10  # epochs without weights: enough to have features, too few to memorise wrong labels
+PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to memorise wrong labels
 
 
 def features(
@@ -31,32 +31,32 @@ def features(
     device: torch.device,
     bf16: bool,
 ) -> tuple[Tensor, Tensor]:
-    """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to length one, beside the label.
+    """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to norm one, and the one-hot label.
 
-    The shift is in (x, y), so the label belongs to what is matched.
+    The shift is in (x, y), so the features contain the label.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = build_model(settings, task).to(device)
     criterion = nn.CrossEntropyLoss()
-    plain = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
+    uniform = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
-    loop = Loop(model, plain, optimizer, feed(task.train), bf16, settings.clip)
+    loop = Loop(model, uniform, optimizer, feed(task.train), bf16, settings.clip)
     for epoch in range(min(PRETRAIN, settings.epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.run_epoch(epoch)
     classes = task.data.num_classes
-    return _observe(model, task.train, classes, device), _observe(model, task.trusted, classes, device)
+    return _hidden(model, task.train, classes, device), _hidden(model, task.trusted, classes, device)
 
 
 @torch.no_grad()
-def _observe(model: nn.Module, samples: Samples | ImageFiles, classes: int, device: torch.device) -> Tensor:
+def _hidden(model: nn.Module, samples: Samples | ImageFiles, classes: int, device: torch.device) -> Tensor:
     layer = getattr(model.network, "feature_layer", None)
     if not isinstance(layer, str):
-        raise SettingsError("two-step methods need a network that names its hidden layer in feature_layer")
-    seen: list[Tensor] = []
+        raise SettingsError("a two-step method needs a network with the name of its hidden layer in feature_layer")
+    outputs: list[Tensor] = []
     module = model.get_submodule(f"network.{layer}")
-    hook = module.register_forward_hook(lambda _module, _inputs, output: seen.append(output.flatten(1).cpu()))
+    hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output.flatten(1).cpu()))
     model.eval()
     loader: Any = (
         in_batches(samples.x.to(device), samples.y)
@@ -68,9 +68,7 @@ def _observe(model: nn.Module, samples: Samples | ImageFiles, classes: int, devi
         model(x.to(device))
         labels.append(y)
     hook.remove()
-    hidden = normalize(torch.cat(seen).double(), dim=1)
+    hidden = normalize(torch.cat(outputs).double(), dim=1)
     if not bool(hidden.isfinite().all()):
-        raise DeadRunError(
-            "the network that was trained for its features gives numbers that are not finite; lower the learning rate"
-        )
+        raise DeadRunError("the hidden layer of the pretrained network is not finite: lower the learning rate")
     return torch.cat([hidden, one_hot(torch.cat(labels), classes).double()], dim=1)
