@@ -9,26 +9,27 @@ from typing import Any
 
 import torch
 
+from adiw.divergences import DIVERGENCES
 from adiw.engine.capture import WARM_UP, Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.job import Job
+from adiw.experiments.methods import method_name
 from adiw.experiments.settings import Settings
 from adiw.experiments.task import Task
 
+NETWORK = "adiw-wa, critic network"
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"method": "uniform"},
-    "adiw-km": {"method": "adiw-km"},
-    "adiw-kl": {"method": "adiw-kl"},
-    "adiw-ls": {"method": "adiw-ls"},
-    "adiw-wa": {"method": "adiw-wa"},
-    "adiw-wa, critic network": {"method": "adiw-wa", "critic": "network"},
+    **{method_name(name): {"method": method_name(name)} for name in DIVERGENCES},
+    NETWORK: {"method": "adiw-wa", "critic": "network"},
     "diw": {"method": "diw"},
     "l2r": {"method": "l2r"},
     "mw-net": {"method": "mw-net"},
     "random": {"method": "random"},
 }
 ADIW = tuple(name for name in METHODS if name.startswith("adiw"))
+WITHOUT_NETWORK = tuple(name for name in ADIW if name != NETWORK)
 BASE = "uniform"
 
 
@@ -54,7 +55,7 @@ class Variant:
 EVERYTHING = tuple(METHODS)
 ON_GPU: dict[str, Variant] = {
     "captured": Variant("captured", EVERYTHING),
-    "compiled": Variant("compiled", (BASE, *ADIW[:4], "diw", "l2r", "mw-net"), costs=60),
+    "compiled": Variant("compiled", (BASE, *WITHOUT_NETWORK, "diw", "l2r", "mw-net"), costs=60),
     "compiled, full validation pass": Variant("compiled", ("adiw-kl",), refresh=0, costs=20),
     "full validation pass": Variant("captured", ADIW, refresh=0),
     "64 a step": Variant("captured", ADIW, refresh=64),

@@ -9,20 +9,19 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
+import adiw
 from adiw import ADIW, Features
 from adiw.baselines import DIW
-from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from adiw.divergences import Divergence
 from adiw.engine.capture import WARM_UP, Captured, generators_of
+from adiw.experiments.methods import method_name
 from adiw.reweighting.transforms import Observed
 from adiw.reweighting.validation_stream import Window
 from timing import Timer, repeated
 
 DIVERGENCES: dict[str, Divergence] = {
-    "adiw-km": MMD(),
-    "adiw-kl": KL(),
-    "adiw-ls": Squared(),
-    "adiw-wa": Wasserstein(),
-    "adiw-wa, critic network": Wasserstein(critic="network"),
+    **{method_name(name): kind() for name, kind in adiw.DIVERGENCES.items()},
+    "adiw-wa, critic network": adiw.divergences.Wasserstein(critic="network"),
 }
 DIM = 512  # of the features: as many as the last layer of ResNet-18 has
 

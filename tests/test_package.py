@@ -71,8 +71,10 @@ def test_classic_needs_no_separate_import() -> None:
         adiw.clasic  # type: ignore[attr-defined]
 
 
-def test_the_papers_divergences_are_in_the_table() -> None:
+def test_the_papers_divergences_are_in_the_table_and_exported() -> None:
     assert {"mmd", "kl", "squared", "wasserstein"} <= set(adiw.DIVERGENCES)
+    for kind in adiw.DIVERGENCES.values():
+        assert kind.__name__ in adiw.divergences.__all__
 
 
 def test_the_signatures_that_users_call() -> None:

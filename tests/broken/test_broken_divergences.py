@@ -9,10 +9,11 @@ import pytest
 from tests.broken.counts_everybody import CountsEverybody
 from tests.broken.leaking_classes import LeakingClasses
 from tests.broken.loose_projection import LooseProjection
+from tests.broken.rescaled_projection import RescaledProjection
 from tests.broken.wrong_scale import WrongScale
 from tests.broken.wrong_sign import WrongSign
 from tests.divergences.batches import LAYOUTS
-from tests.divergences.cases import WIDTH, Case, mean_band, non_negative, unit_mass
+from tests.divergences.cases import WIDTH, Case, mean_band, mean_one, non_negative, unit_mass
 from tests.divergences.suite import CHECKS
 
 band = mean_band(1.5, 0.1)
@@ -28,6 +29,10 @@ BROKEN = {
     "loose_projection": (
         Case(LooseProjection(WIDTH, 0.02, 1.5, 0.1), band),
         {"check_projection_is_feasible"},
+    ),
+    "rescaled_projection": (
+        Case(RescaledProjection(critic="exact", step_size=0.05), mean_one),
+        {"check_projection_is_the_nearest_point"},
     ),
     "leaking_classes": (
         Case(LeakingClasses(WIDTH, 0.1, "optimum"), unit_mass(WIDTH)),
@@ -57,7 +62,7 @@ def test_broken_divergences_are_rejected(name: str) -> None:
     assert expected <= rejecting(case, "classes")
 
 
-@pytest.mark.parametrize("name", ["wrong_scale", "wrong_sign", "loose_projection"])
+@pytest.mark.parametrize("name", ["wrong_scale", "wrong_sign", "loose_projection", "rescaled_projection"])
 def test_broken_divergences_are_rejected_without_classes_too(name: str) -> None:
     case, expected = BROKEN[name]
     assert expected <= rejecting(case, "one group")

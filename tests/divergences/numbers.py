@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.divergences.batches import INF, NAN
-from tests.divergences.cases import CASES, Case, non_negative
+from tests.divergences.cases import Case, cases_of, non_negative
 
 # Denormal, tiny, the largest half, huge, the largest float, and what is no number; ordinary ones, with ties.
 ODD = [0.0, -0.0, 1e-45, 1e-30, -1e-30, 65504.0, 1e30, -1e30, 3e38, -3e38, NAN, INF, -INF]
@@ -18,7 +18,7 @@ hostile = settings(deadline=None, derandomize=True, max_examples=40)
 
 def variants(name: str) -> list[tuple[Case, int]]:
     """Every case of a divergence in every dimension, also with a width (or unit) that follows the data."""
-    cases = [variant for case in CASES[name] for variant in (case, *automatic(case))]
+    cases = [variant for case in cases_of(name) for variant in (case, *automatic(case))]
     return [(case, dim) for case in cases for dim in case.dims]
 
 

@@ -1,4 +1,4 @@
-"""What every divergence of the table owes its users: checks that each must pass on each pair of batches."""
+"""The shared suite: checks that every divergence of the table must pass on every pair of batches."""
 
 from __future__ import annotations
 
@@ -79,13 +79,17 @@ def setup(
 
 
 def assert_feasible(at: Setup, params: Tensor, tolerance: float) -> None:
-    """The constraints of the case hold in every group. Negative entries are never rounding: they are errors."""
+    """The constraints of the case hold in every group. A negative entry is an error, never rounding."""
+    if at.case.violation is None:
+        own = at.own(*at.batch.used())
+        assert_close(at.problem.project(params)[own], params[own], rtol=tolerance, atol=tolerance)
     for train, val in at.batch.groups():
         own = params[at.own(train, val)].double()
         assert bool((own >= 0).all()), f"negative: {own.tolist()}"
-        arrays = (own, at.batch.z_train[train].double(), at.batch.z_val[val].double())
-        worst = at.case.violation(*(array.numpy() for array in arrays))
-        assert worst <= tolerance, f"{worst} outside: {own.tolist()}"
+        if at.case.violation is not None:
+            arrays = (own, at.batch.z_train[train].double(), at.batch.z_val[val].double())
+            worst = at.case.violation(*(array.numpy() for array in arrays))
+            assert worst <= tolerance, f"{worst} outside: {own.tolist()}"
 
 
 def check_gradient_is_the_derivative(case: Case, batch: Batch) -> None:
@@ -114,6 +118,21 @@ def check_projection_is_idempotent(case: Case, batch: Batch) -> None:
     for seed in range(5):
         once = at.problem.project(at.outside(seed))
         assert_close(at.problem.project(once), once, **ROUNDING)
+
+
+def check_projection_is_the_nearest_point(case: Case, batch: Batch) -> None:
+    """(u - Pu)'(q - Pu) <= 0 for all feasible q, which holds for the nearest point of a convex set and no other."""
+    if not case.nearest:
+        return
+    at = setup(case, batch)
+    own = at.own(*batch.used())
+    feasible = [at.problem.project(at.outside(seed))[own] for seed in range(20)] + [at.problem.initial()[own]]
+    for seed in range(5):
+        for point in (at.outside(seed), at.anywhere(seed), 100 * at.outside(seed)):
+            nearest = at.problem.project(point)[own]
+            away = point[own] - nearest
+            for other in feasible:
+                assert float(away @ (other - nearest)) <= 1e-9 * float(1 + away.abs().sum())
 
 
 def check_start_is_feasible_with_mean_weight_one(case: Case, batch: Batch) -> None:
@@ -289,6 +308,7 @@ CHECKS: list[Callable[[Case, Batch], None]] = [
     check_gradient_is_the_derivative,
     check_projection_is_feasible,
     check_projection_is_idempotent,
+    check_projection_is_the_nearest_point,
     check_start_is_feasible_with_mean_weight_one,
     check_weights_are_usable,
     check_order_does_not_matter,

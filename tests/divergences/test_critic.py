@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from adiw import State, estimate_weights
 from adiw.divergences import Wasserstein, critic
+from adiw.divergences.critic_training import _draw, interpolate, train
 from adiw.matching.batches import MatchedBatches, match
 from adiw.reweighting.estimation import run_round
 
@@ -69,7 +70,7 @@ def loss_of(
 def points_of(batches: MatchedBatches, weights: Tensor | None = None, generator: Generator | None = None) -> Tensor:
     """Points between the samples, (n, dim), for one update."""
     ones = torch.ones_like(batches.z_train[:, 0])
-    return critic.interpolate(batches, ones if weights is None else weights, 1, generator or seeded())[0]
+    return interpolate(batches, ones if weights is None else weights, 1, generator or seeded())[0]
 
 
 def slopes(theta: Tensor, z: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -147,9 +148,9 @@ def test_unit_divides_every_z() -> None:
     scaled = replace(batches, z_train=batches.z_train * 4, z_val=batches.z_val * 4)
     memory = critic.start(DIM, GROUPS, batches.z_train, seeded())
     penalty, unit = torch.tensor(10.0), torch.tensor(4.0, dtype=torch.float64)
-    expected = critic.learn(batches, 1.0, ones, memory, penalty, 3, 0.01, seeded(1))["theta"]
+    expected = train(batches, 1.0, ones, memory, penalty, 3, 0.01, seeded(1))["theta"]
     for four in (4.0, unit):
-        assert_close(critic.learn(scaled, four, ones, memory, penalty, 3, 0.01, seeded(1))["theta"], expected)
+        assert_close(train(scaled, four, ones, memory, penalty, 3, 0.01, seeded(1))["theta"], expected)
 
 
 def test_updates_are_those_of_adam() -> None:
@@ -162,10 +163,10 @@ def test_updates_are_those_of_adam() -> None:
     ours, again = seeded(7), seeded(7)
     loss, penalty = loss_of(batches, weights), torch.tensor(10.0)
     for batch in range(1, 4):
-        for between in critic.interpolate(batches, weights, 2, again):
+        for between in interpolate(batches, weights, 2, again):
             theirs.grad = loss.gradient(theirs.detach(), between)
             adam.step()
-        memory = critic.learn(batches, 1.0, weights, memory, penalty, 2, 0.01, ours)
+        memory = train(batches, 1.0, weights, memory, penalty, 2, 0.01, ours)
         assert int(memory["updates"]) == 2 * batch
         assert_close(memory["theta"], theirs.detach())
     assert_close(memory["mean"], adam.state[theirs]["exp_avg"])
@@ -358,8 +359,8 @@ def test_everything_is_made_where_z_is() -> None:
     memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
     assert {value.device.type for value in memory.values()} == {"meta"}
     batches = MatchedBatches(z, z, *(torch.ones(4, dtype=torch.bool, device="meta") for _ in range(2)))
-    assert critic.interpolate(batches, z[:, 0], 1, None).device.type == "meta"  # type: ignore[arg-type]
-    learned = critic.learn(batches, 1.0, z[:, 0], memory, z[0, 0], 2, 0.1, None)  # type: ignore[arg-type]
+    assert interpolate(batches, z[:, 0], 1, None).device.type == "meta"  # type: ignore[arg-type]
+    learned = train(batches, 1.0, z[:, 0], memory, z[0, 0], 2, 0.1, None)  # type: ignore[arg-type]
     assert {value.device.type for value in learned.values()} == {"meta"}
 
 
@@ -370,7 +371,7 @@ def test_nobody_is_drawn_who_is_left_out_or_of_another_group_whatever_the_number
     group = torch.tensor([0, 0, groups - 1, groups - 1])
     batches = match(z, z, group, group, groups)
     numbers = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64).expand(4, 2)
-    first, last = critic._draw(torch.ones(4), batches, "train", numbers.contiguous())
+    first, last = _draw(torch.ones(4), batches, "train", numbers.contiguous())
     assert first[1:].tolist() == ([1, 1, 1] if groups == 1 else [1, 2, 2])
     assert last[1:].tolist() == ([3, 3, 3] if groups == 1 else [1, 3, 3])
 
@@ -424,7 +425,7 @@ def test_the_penalty_of_one_sample_is_its_own() -> None:
 def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
     batches, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
     memory = critic.start(1, 1, batches.z_train, seeded())
-    after = critic.learn(batches, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
+    after = train(batches, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
     assert torch.equal(after["theta"], memory["theta"])
     assert int(after["updates"]) == 2
 
@@ -452,7 +453,7 @@ def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
     memory = divergence.start(DIM, GROUPS, batches.z_train, seeded())
     learned = divergence.learn(batches, ones, memory, seeded(1))
     rate = divergence.learning_rate
-    expected = critic.learn(batches, 1.0, ones, memory, torch.tensor(0.0), 1, rate, seeded(1))
+    expected = train(batches, 1.0, ones, memory, torch.tensor(0.0), 1, rate, seeded(1))
     assert torch.equal(learned["theta"], expected["theta"])
 
 

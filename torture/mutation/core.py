@@ -7,7 +7,8 @@ EVERY = "tests/divergences/test_every_divergence.py"
 
 CORE: dict[str, list[str]] = {
     "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
-    "adiw/divergences/protocol.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
+    "adiw/divergences/protocol.py": ["tests/reweighting/test_estimation.py"],
+    "adiw/divergences/settings.py": ["tests/divergences/test_settings.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
     "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
@@ -15,7 +16,12 @@ CORE: dict[str, list[str]] = {
         *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
+    "adiw/divergences/wasserstein_exact.py": [
+        *["tests/divergences/test_wasserstein.py", "tests/divergences/test_reference.py", EVERY],
+        *["-k", "not KL and not MMD and not Squared and not network"],
+    ],
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
+    "adiw/divergences/critic_training.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/matching/projections.py": ["tests/matching/test_projections.py"],
     "adiw/reweighting/values_by_index.py": ["tests/reweighting/test_values_by_index.py"],
     "adiw/reweighting/weight_state.py": ["tests/reweighting/test_weight_state.py"],

@@ -69,7 +69,7 @@ SAMPLE = [
         *("SquaredProblem.objective", ast.Sub, ast.Add, f"{REFERENCE}::objective and squared", 2),
     ),
     Slip("adiw/divergences/wasserstein.py", "Wasserstein.problem", ast.Gt, ast.GtE, f"{CRITIC}::stand_still"),
-    Slip("adiw/divergences/critic.py", "learn", ast.Pow, ast.Mult, f"{CRITIC}::adam", 2),
+    Slip("adiw/divergences/critic_training.py", "train", ast.Pow, ast.Mult, f"{CRITIC}::adam", 2),
     Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
     Slip("adiw/reweighting/values_by_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
     Slip("adiw/reweighting/weight_state.py", "WeightState.ready", ast.Gt, ast.GtE, f"{STATE}::warm_up"),

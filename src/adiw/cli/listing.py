@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adiw.data import DATASETS
-from adiw.divergences import DIVERGENCES
+from adiw.divergences import DIVERGENCES, describe
 from adiw.experiments.methods import METHODS
 from adiw.experiments.recipes import load, names
 from adiw.models import MODELS
@@ -24,7 +24,7 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="Print as JS
         "datasets": dict.fromkeys(DATASETS, ""),
         "shifts": dict.fromkeys(SHIFTS, ""),
         "networks": dict.fromkeys(MODELS, ""),
-        "divergences": {name: kind.__name__ for name, kind in DIVERGENCES.items()},
+        "divergences": {name: describe(kind) for name, kind in DIVERGENCES.items()},
         "recipes": {name: load(name).title for name in names()},
     }
     if as_json:

@@ -1,7 +1,8 @@
-"""The table of divergences. A new one is a file beside this and a line in ``DIVERGENCES``."""
+"""The divergences between two batches. To add one: a file beside this one and a line in ``DIVERGENCES``."""
 
 from __future__ import annotations
 
+import inspect
 from difflib import get_close_matches
 
 from adiw.divergences.kl import KL, KLProblem
@@ -16,7 +17,7 @@ DIVERGENCES: dict[str, type[Divergence]] = {
     "squared": Squared,
     "wasserstein": Wasserstein,
 }
-"""The names that ``divergence=`` takes, and the class of each."""
+"""The names that ``divergence=`` accepts, and the class of each."""
 
 
 def resolve(divergence: str | Divergence) -> Divergence:
@@ -42,6 +43,15 @@ def resolve(divergence: str | Divergence) -> Divergence:
     return divergence
 
 
+def describe(kind: type[Divergence]) -> str:
+    """The first line of a divergence's docstring, for lists.
+
+    >>> describe(KL)
+    'Kullback-Leibler divergence (KLIEP)'
+    """
+    return (inspect.getdoc(kind) or kind.__name__).partition("\n")[0].rstrip(".")
+
+
 __all__ = [
     "DIVERGENCES",
     "KL",
@@ -54,6 +64,7 @@ __all__ = [
     "Squared",
     "SquaredProblem",
     "Wasserstein",
+    "describe",
     "learns",
     "resolve",
 ]

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergence (KLIEP): one coefficient per validation sample, the centre of a Gaussian bump."""
+"""Kullback-Leibler divergence: one coefficient per validation sample, for a Gaussian kernel centred there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
+from adiw.divergences.protocol import Side
+from adiw.divergences.settings import check_choice, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, per_sample
 from adiw.matching.kernels import Width, kernel_to, resolve_width
@@ -19,22 +20,22 @@ Update = Literal["rescale", "optimum", "euclidean"]
 
 @dataclass(frozen=True)
 class KL:
-    """min_beta -mean_j log beta'psi(z_j^val)  subject to  beta >= 0,  beta'psi_bar = 1   (Eq. ADIW_kliep_emp).
+    """Kullback-Leibler divergence (KLIEP).
 
-    psi_l(z) is the Gaussian kernel between z and validation sample l, psi_bar its mean over the training batch, so
-    the constraint says that the mean weight is one. The weights are beta'psi(z).
+    min_beta -mean_j log beta'psi(z_j^val)  subject to  beta >= 0,  beta'psi_bar = 1   (Eq. ADIW_kliep_emp).
+    psi_l(z) is the Gaussian kernel between z and validation sample l, and psi_bar its mean over the training batch.
+    The weights are beta'psi(z); by the constraint their mean is one.
 
     Args:
-        width: sigma of the kernel, or "auto" (a third of the typical distance: the paper's 0.5 on cross-entropy).
+        width: sigma of the kernel, or "auto" (a third of the typical distance: about 0.5 on cross-entropy).
         step_size: eta.
         update: how a step stays feasible.
-            "rescale" takes the plain gradient, clamps at zero and rescales. It is the one to train with: stable,
-                and it keeps mislabelled samples near zero, but its fixed point is not KLIEP's optimum.
+            "rescale" takes the plain gradient, clamps at zero and rescales. Use it for training: it is stable and
+                keeps mislabelled samples near zero, although its fixed point is not KLIEP's optimum.
             "optimum" takes the gradient of the rescaled objective, then clamps and rescales. Its fixed points are
-                KLIEP's optima, which the classic estimator needs; in long training the truer estimate lets
-                mislabelled weights creep up as the network memorises.
-            "euclidean" takes the plain gradient and the nearest feasible point. It has KLIEP's optimum too, but
-                piles beta on centres that have few training samples nearby.
+                KLIEP's optima. In long training, weights of mislabelled samples grow as the network memorises them.
+            "euclidean" takes the plain gradient and the nearest feasible point. Its fixed points are KLIEP's optima
+                too, but beta concentrates on centres with few training samples nearby.
 
     >>> import adiw
     >>> weights, _ = adiw.estimate_weights(torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2]), KL())
@@ -50,8 +51,7 @@ class KL:
     def __post_init__(self) -> None:
         check_width(self)
         check_step_size(self)
-        known = ("rescale", "optimum", "euclidean")
-        check_setting(self, "update", self.update in known, f"one of {', '.join(map(repr, known))}")
+        check_choice(self, "update", ("rescale", "optimum", "euclidean"))
 
     def problem(self, batches: MatchedBatches) -> KLProblem:
         width = resolve_width(self.width, batches, fraction=1 / 3)
@@ -63,14 +63,14 @@ class KL:
 
 @dataclass(frozen=True)
 class KLProblem:
-    """KLIEP on one pair of batches, with b centres (in training the centres are the m validation samples)."""
+    """KLIEP for two batches with b kernel centres (in training, the m validation samples)."""
 
     psi_val: Tensor  # (m, b)
     psi_bar: Tensor  # (b,)
     psi_train: Tensor  # (n, b)
-    share: Tensor  # (m,) one over the size of the sample's group, zero when left out
-    group_train: Tensor | None  # (n,), None for a single group of all
-    group_centre: Tensor | None  # (b,), the same
+    share: Tensor  # (m,) one over the size of the sample's group, zero for excluded samples
+    group_train: Tensor | None  # (n,), None for a single group without excluded samples
+    group_centre: Tensor | None  # (b,), likewise
     num_groups: int
     update: Update
 
@@ -100,14 +100,14 @@ class KLProblem:
 
     def weights(self, params: Tensor) -> Tensor:
         reached = per_sample(self._mass(params) > smallest_mass(params.dtype), self.group_train)
-        return torch.where(reached, self.psi_train @ params, 1)  # no training sample near any centre: uniform
+        return torch.where(reached, self.psi_train @ params, 1)  # uniform where no training sample is near a centre
 
     def _density(self, params: Tensor) -> Tensor:
-        """beta'psi(z_j^val), (m,), kept off zero."""
+        """beta'psi(z_j^val), (m,), bounded away from zero."""
         return (self.psi_val @ params).clamp_min(torch.finfo(params.dtype).eps)
 
     def _mass(self, params: Tensor) -> Tensor:
-        """beta'psi_bar of each group, (num_groups,). psi_bar is zero where a centre is left out."""
+        """beta'psi_bar of each group, (num_groups,). psi_bar is zero at excluded centres."""
         if self.num_groups == 1:
             return torch.dot(self.psi_bar, params).view(1)
         return group_sum(self.psi_bar * params, self.group_centre, self.num_groups)

@@ -1,4 +1,4 @@
-"""Maximum mean discrepancy: kernel mean matching (KMM), one weight per training sample."""
+"""Maximum mean discrepancy: one weight per training sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import is_number, is_real
-from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
+from adiw.divergences.protocol import Side
+from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import per_sample
 from adiw.matching.kernels import Width, kernel_to, resolve_width
@@ -18,20 +19,20 @@ from adiw.matching.projections import box_mean_band
 
 @dataclass(frozen=True)
 class MMD:
-    """min_w w'Kw - 2k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack   (Eq. ADIW_kmm_emp).
+    """Maximum mean discrepancy (kernel mean matching, KMM).
 
-    K_ij = k(z_i, z_j) over the training batch and k_i = n / m sum_j k(z_i, z_j^val).
+    min_w w'Kw - 2k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack   (Eq. ADIW_kmm_emp),
+    with K_ij = k(z_i, z_j) over the training batch and k_i = n / m sum_j k(z_i, z_j^val).
 
     Args:
-        width: sigma of the Gaussian kernel, or "auto" (0.007 of the typical distance: the paper's 0.01 on
+        width: sigma of the Gaussian kernel, or "auto" (0.007 of the typical distance: about 0.01 on
             cross-entropy losses).
         step_size: eta; the gradient 2(Kw - k) is not divided by n.
-        step: "plain" moves every weight by eta times its gradient, as the paper does. That is stable while K is near
-            the identity; where many losses are alike (a network that has learnt most samples), it overshoots. "local"
-            divides each weight's step by sum_j K_ij: it moves by 2 eta times the difference between the mean weight
-            around it and the density ratio around it, and is the plain step for a sample that has nobody near.
         upper: largest weight.
-        slack: how far the mean weight may be from one; None for DIW's (sqrt(n) - 1) / sqrt(n), which is loose.
+        slack: largest distance of the mean weight from one; None for DIW's (sqrt(n) - 1) / sqrt(n).
+        step: "plain" moves each weight by eta times its gradient (the paper's step). It overshoots where many losses
+            are nearly equal. "local" divides each weight's step by sum_j K_ij, the number of samples nearby, and
+            equals the plain step for a sample without neighbours.
 
     >>> import adiw
     >>> weights, _ = adiw.estimate_weights(torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2]), MMD(width=1.0))
@@ -50,14 +51,14 @@ class MMD:
         check_width(self)
         check_step_size(self)
         check_setting(self, "upper", is_real(self.upper) and self.upper >= 1, "at least 1, the mean weight")
-        check_setting(self, "step", self.step in ("plain", "local"), "'plain' or 'local'")
+        check_choice(self, "step", ("plain", "local"))
         check_setting(self, "slack", self.slack is None or is_number(self.slack, least=0), "None or a number from 0")
 
     def problem(self, batches: MatchedBatches) -> MMDProblem:
         width = resolve_width(self.width, batches, fraction=0.007)
         kernel = kernel_to("train", batches, width)
         n = len(batches.z_train)
-        if batches.z_train.shape[1] > 1:  # distances of vectors are rounded, but nobody is far from itself
+        if batches.z_train.shape[1] > 1:  # distances of vectors are rounded, but k(z, z) is one
             kernel[:n].diagonal().fill_(1)
         K = kernel[:n] * batches.used_train[:, None]
         k = kernel[n:].sum(0) * per_sample(batches.num_train / batches.num_val, batches.of_train)
@@ -69,13 +70,13 @@ class MMD:
 
 @dataclass(frozen=True)
 class MMDProblem:
-    """The quadratic program of KMM on one pair of batches."""
+    """The quadratic program of KMM for two batches."""
 
     K: Tensor  # (n, n), zero between groups
     k: Tensor  # (n,)
     upper: float
     slack: Tensor  # (num_groups,)
-    group: Tensor | None  # (n,), None for a single one of all
+    group: Tensor | None  # (n,), None for a single group without excluded samples
     step_scale: Tensor | None = None  # (n,)
 
     def initial(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a divergence is: settings that turn a pair of batches into a problem, and the problem's four functions."""
+"""The interface of a divergence: its settings build a problem for two batches, and a problem is five functions."""
 
 from __future__ import annotations
 
@@ -7,100 +7,59 @@ from typing import ClassVar, Literal, Protocol, TypeGuard
 
 from torch import Generator, Tensor
 
-from adiw.arguments import is_positive
 from adiw.matching.batches import MatchedBatches
 
 Side = Literal["train", "val"]
 
 
 class Problem(Protocol):
-    """min over Q of J(params), for one pair of batches. All tensors stay on the pair's device.
+    """min J(params) over a feasible set, for n training and m validation samples.
 
-    ``params`` has one entry per training sample (n,) or per validation sample (m,), as the divergence's ``side``
-    says. Entries of samples that the pair leaves out are ignored by every function.
-
-    A problem may also have ``step_scale``, a tensor shaped as params: what each entry's step is multiplied by, where
-    one step size does not fit all.
+    ``params`` has shape (n,) or (m,), as ``Divergence.side`` says. Every function ignores the entries of excluded
+    samples. A problem may also have ``step_scale``, a tensor shaped as params that multiplies the gradient in a step.
     """
 
     def initial(self) -> Tensor:
-        """Where samples start that were never estimated: feasible, and weights about one."""
-        ...
+        """Feasible parameters whose weights have mean one: the start of samples without an estimate."""
 
     def objective(self, params: Tensor) -> Tensor:
-        """J(params), a scalar: the sum over the groups. ``gradient`` is its derivative."""
-        ...
+        """J(params), a scalar: the sum over the groups."""
 
     def gradient(self, params: Tensor) -> Tensor:
         """dJ / dparams, shaped as params."""
-        ...
 
     def project(self, params: Tensor) -> Tensor:
-        """The feasible point for params."""
-        ...
+        """The nearest feasible point, or another one where the divergence documents why."""
 
     def weights(self, params: Tensor) -> Tensor:
-        """The importance weight of each training sample (n,)."""
-        ...
+        """The importance weights of the training samples, (n,), not negative."""
 
 
 class Divergence(Protocol):
-    """Settings of a divergence: a frozen dataclass with a ``step_size``."""
+    """The settings of a divergence: a frozen dataclass."""
 
-    side: ClassVar[Side]  # whose samples carry one parameter each
+    side: ClassVar[Side]  # one parameter per training sample ("train") or per validation sample ("val")
 
     @property
     def step_size(self) -> float:
         """eta of the projected-gradient step."""
-        ...
 
     def problem(self, batches: MatchedBatches) -> Problem:
-        """The problem for this pair, with whatever (kernels, sorted samples) its functions share."""
-        ...
+        """The problem of two batches; it computes once what its functions share, such as a kernel."""
 
 
 class Learner(Protocol):
-    """A divergence that also learns (a critic network). What it learns is a mapping of tensors, its memory."""
+    """A divergence that also trains a model across batches, such as a critic network: its memory, named tensors."""
 
     def start(self, dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
-        """The first memory, for z of ``dim`` numbers, on the device and in the dtype of ``like``.
-
-        It is empty where there is nothing to learn.
-        """
-        ...
+        """The first memory, for z of ``dim`` numbers, on the device and in the dtype of ``like``; may be empty."""
 
     def learn(
         self, batches: MatchedBatches, weights: Tensor, memory: Mapping[str, Tensor], generator: Generator
     ) -> dict[str, Tensor]:
-        """The memory after this pair under the current weights (n,)."""
-        ...
+        """The memory after training on these batches under the current weights (n,)."""
 
 
 def learns(divergence: object) -> TypeGuard[Learner]:
-    """Whether a divergence has a memory. (``isinstance`` of a protocol takes longer than a small kernel.)"""
+    """Whether a divergence is a ``Learner``. (``isinstance`` of a protocol is slower than a small kernel.)"""
     return hasattr(divergence, "learn")
-
-
-def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
-    """Raise a ValueError that names the setting, what it must be and what came.
-
-    >>> from adiw.divergences import KL
-    >>> KL(width=-1.0)
-    Traceback (most recent call last):
-    ValueError: KL: width must be a positive number or "auto", got -1.0
-    """
-    if not valid:
-        raise ValueError(f"{type(owner).__name__}: {name} must be {expected}, got {getattr(owner, name)!r}")
-
-
-def check_width(owner: object, name: str = "width") -> None:
-    """A positive number or "auto"."""
-    value = getattr(owner, name)
-    check_setting(
-        owner, name, is_positive(value) or (isinstance(value, str) and value == "auto"), 'a positive number or "auto"'
-    )
-
-
-def check_step_size(owner: Divergence) -> None:
-    """A positive number."""
-    check_setting(owner, "step_size", is_positive(owner.step_size), "a positive number")

@@ -1,4 +1,4 @@
-"""Squared distance (LSIF): one coefficient per validation sample, the centre of a Gaussian bump."""
+"""Squared distance: one coefficient per validation sample, for a Gaussian kernel centred there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import is_number
-from adiw.divergences.protocol import Side, check_setting, check_step_size, check_width
+from adiw.divergences.protocol import Side
+from adiw.divergences.settings import check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import per_sample
 from adiw.matching.kernels import Width, kernel_to, resolve_width
@@ -18,10 +19,11 @@ from adiw.matching.projections import clamp_rescale, non_negative
 
 @dataclass(frozen=True)
 class Squared:
-    """min_beta 1/2 beta'H beta - h'beta + penalty 1'beta  subject to  beta >= 0   (Eq. ADIW_lsif_emp).
+    """Squared distance (LSIF).
 
-    H = mean_i psi(z_i) psi(z_i)' over the training batch and h = mean_j psi(z_j^val), with psi as in ``KL``; the
-    weights are beta'psi(z). Nothing holds their mean at one (``ADIW(mean_one=True)`` does).
+    min_beta 1/2 beta'H beta - h'beta + penalty 1'beta  subject to  beta >= 0   (Eq. ADIW_lsif_emp),
+    with H = mean_i psi(z_i) psi(z_i)' over the training batch, h = mean_j psi(z_j^val), and psi as in ``KL``.
+    The weights are beta'psi(z). Their mean is not constrained to one (``ADIW(mean_one=True)`` does that).
 
     Args:
         width: sigma of the kernel, or "auto" (a third of the typical distance, as for ``KL``).
@@ -57,7 +59,7 @@ class Squared:
 
 @dataclass(frozen=True)
 class SquaredProblem:
-    """LSIF on one pair of batches, with b centres. H is never formed: H = root'root."""
+    """LSIF for two batches with b kernel centres. H = root'root is never formed."""
 
     root: Tensor  # (r, b)
     h: Tensor  # (b,)

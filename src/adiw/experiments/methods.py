@@ -1,16 +1,16 @@
-"""The table of methods: what each is made from. All are called the same way by one training step."""
+"""The table of methods and how each is built. One training step calls them all the same way."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from adiw.baselines import DIW, L2R, Fixed, MWNet, Random, Uniform
-from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from adiw.divergences import DIVERGENCES, Divergence, describe
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.task import Task
 from adiw.reweighting.adiw import ADIW
@@ -19,7 +19,7 @@ from adiw.reweighting.transforms import Features, class_prior_ratio
 
 @dataclass(frozen=True)
 class Context:
-    """What a method may need of the run that it is made for."""
+    """The parts of a run that a method may need."""
 
     settings: Settings
     task: Task
@@ -27,8 +27,8 @@ class Context:
     criterion: nn.Module
     optimizer: Optimizer
     generator: Generator
-    pretrained_features: Callable[[], tuple[Tensor, Tensor]]  # of a network trained first: training, trusted
-    reading: Mapping[str, int]  # cache_bytes and val_workers of the methods that read trusted samples
+    pretrained_features: Callable[[], tuple[Tensor, Tensor]]  # (training, trusted), from a network trained first
+    reading: Mapping[str, int]  # cache_bytes and val_workers, for methods that read trusted samples
 
     @property
     def basics(self) -> tuple[nn.Module, nn.Module, Any, int]:
@@ -37,7 +37,7 @@ class Context:
 
     @property
     def probing(self) -> dict[str, Any]:
-        """The arguments of every method that looks at trusted samples."""
+        """The arguments of every method that reads trusted samples."""
         return {"val_batch": self.settings.val_batch, "generator": self.generator, **self.reading}
 
 
@@ -46,19 +46,41 @@ Builder = Callable[[Context], nn.Module]
 
 @dataclass(frozen=True)
 class Method:
-    """How to make a method, and which samples it trains on."""
+    """How to build a method, and which samples it trains on."""
 
     build: Builder
     about: str
     trains_on: Literal["all", "trusted"] = "all"
 
 
-def _adiw(make: Callable[[Settings], Divergence]) -> Builder:
+# A divergence's method is "adiw-" and its name in DIVERGENCES, except for the paper's own abbreviations.
+PAPER_NAMES = {"mmd": "km", "squared": "ls", "wasserstein": "wa"}
+# A divergence's field -> the setting of a run that sets it. A run leaves all other fields at their defaults.
+DIVERGENCE_SETTINGS = {
+    "width": "width",
+    "scale": "width",
+    "step_size": "step_size",
+    "penalty": "penalty",
+    "critic": "critic",
+    "step": "step",
+}
+
+
+def method_name(divergence: str) -> str:
+    """The method that matches batches by this divergence.
+
+    >>> method_name("kl"), method_name("mmd")
+    ('adiw-kl', 'adiw-km')
+    """
+    return f"adiw-{PAPER_NAMES.get(divergence, divergence)}"
+
+
+def _adiw(kind: type[Divergence]) -> Builder:
     def build(context: Context) -> nn.Module:
         settings = context.settings
         return ADIW(
             *context.basics,
-            make(settings),
+            divergence_of(kind, settings),
             transform=_features(context) if settings.transform == "features" else "loss",
             exact=settings.exact,
             mean_one=settings.mean_one,
@@ -72,24 +94,21 @@ def _adiw(make: Callable[[Settings], Divergence]) -> Builder:
     return build
 
 
+def divergence_of(kind: type[Divergence], settings: Settings) -> Divergence:
+    """The divergence with the settings of the run; a field that the run does not set keeps its default."""
+    names = [field.name for field in fields(kind) if field.name in DIVERGENCE_SETTINGS]  # type: ignore[arg-type]
+    values = {name: getattr(settings, DIVERGENCE_SETTINGS[name]) for name in names}
+    return kind(**{name: value for name, value in values.items() if value is not None})
+
+
 def _features(context: Context) -> Features:
-    """The hidden layer that the network names, class by class, with the class-prior ratio from the labels."""
+    """The hidden layer in the network's ``feature_layer``, with the class-prior ratio of the labels."""
     layer = getattr(context.model.network, "feature_layer", None)
     if not isinstance(layer, str):
         raise SettingsError("transform features needs a network that names its hidden layer in feature_layer")
     task = context.task
     ratio = class_prior_ratio(task.train.y, task.trusted.y, task.data.num_classes)
     return Features(f"network.{layer}", class_prior=ratio)
-
-
-def _given(settings: Settings, *more: str, width: str = "width") -> dict[str, Any]:
-    """The divergence's settings that were given; the others keep the divergence's defaults."""
-    options = {width: settings.width, **{name: getattr(settings, name) for name in ("step_size", *more)}}
-    return {key: value for key, value in options.items() if value is not None}
-
-
-def _wasserstein(settings: Settings) -> Wasserstein:
-    return Wasserstein(**_given(settings, "penalty", "critic", width="scale"))
 
 
 def _oracle(context: Context) -> nn.Module:
@@ -135,10 +154,7 @@ METHODS: dict[str, Method] = {
         "meta-weight-net (Shu et al. 2019)",
     ),
     "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),
-    "adiw-km": Method(_adiw(lambda s: MMD(**_given(s, "step"))), "ADIW, maximum mean discrepancy"),
-    "adiw-kl": Method(_adiw(lambda s: KL(**_given(s))), "ADIW, Kullback-Leibler divergence"),
-    "adiw-ls": Method(_adiw(lambda s: Squared(**_given(s, "penalty"))), "ADIW, squared distance"),
-    "adiw-wa": Method(_adiw(_wasserstein), "ADIW, Wasserstein-1 distance"),
+    **{method_name(name): Method(_adiw(kind), f"ADIW: {describe(kind)}") for name, kind in DIVERGENCES.items()},
     "oracle": Method(_oracle, "the true weights"),
     "two-step-kmm": Method(_two_step("KMM"), "classic KMM on features, then weighted training"),
     "two-step-kliep": Method(_two_step("KLIEP"), "classic KLIEP on features, then weighted training"),
@@ -147,7 +163,7 @@ METHODS: dict[str, Method] = {
 
 
 def find(name: str) -> Method:
-    """The method of that name; an unknown one is an error that lists the real ones, the nearest first."""
+    """The method of that name. An unknown name raises an error that lists the known ones, nearest first."""
     if name not in METHODS:
         raise unknown("method", name, METHODS)
     return METHODS[name]

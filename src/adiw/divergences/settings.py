@@ -1,0 +1,35 @@
+"""Checks of a divergence's settings, for ``__post_init__``. Every error names the setting and what it must be."""
+
+from __future__ import annotations
+
+from adiw.arguments import is_positive
+from adiw.divergences.protocol import Divergence
+
+
+def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
+    """Raise a ValueError unless the setting is valid.
+
+    >>> from adiw.divergences import KL
+    >>> KL(width=-1.0)
+    Traceback (most recent call last):
+    ValueError: KL: width must be a positive number or "auto", got -1.0
+    """
+    if not valid:
+        raise ValueError(f"{type(owner).__name__}: {name} must be {expected}, got {getattr(owner, name)!r}")
+
+
+def check_choice(owner: object, name: str, choices: tuple[str, ...]) -> None:
+    """One of these strings."""
+    check_setting(owner, name, getattr(owner, name) in choices, f"one of {', '.join(map(repr, choices))}")
+
+
+def check_width(owner: object, name: str = "width") -> None:
+    """A positive number or "auto"."""
+    value = getattr(owner, name)
+    automatic = isinstance(value, str) and value == "auto"
+    check_setting(owner, name, automatic or is_positive(value), 'a positive number or "auto"')
+
+
+def check_step_size(owner: Divergence) -> None:
+    """A positive number."""
+    check_setting(owner, "step_size", is_positive(owner.step_size), "a positive number")
