@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
-from adiw.classic.bumps import bumps
+from adiw.classic.rbf_features import rbf_features
 from record import describe, first_line
 
 WIDTH, UPPER = 0.5, 50.0
@@ -152,8 +152,8 @@ def cvxopt_objective(train: np.ndarray, test: np.ndarray) -> float:
     from cvxopt import matrix, solvers
 
     n = len(train)
-    K = bumps(train, train, WIDTH)
-    k = bumps(train, test, WIDTH).sum(1) * n / len(test)
+    K = rbf_features(train, train, WIDTH)
+    k = rbf_features(train, test, WIDTH).sum(1) * n / len(test)
     slack = (n**0.5 - 1) / n**0.5
     G = np.concatenate([np.eye(n), -np.eye(n), np.ones((1, n)), -np.ones((1, n))])
     h = np.concatenate([np.full(n, UPPER), np.zeros(n), [n * (1 + slack), n * (slack - 1)]])

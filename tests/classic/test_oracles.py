@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from adiw.classic import KLIEP, KMM, LSIF, ULSIF
-from adiw.classic.bumps import bumps, mean_bumps, sum_products
 from adiw.classic.kmm import build_problem
+from adiw.classic.rbf_features import mean_features, rbf_features, sum_outer_products
 from adiw.divergences import KL, MMD, Squared
 from adiw.matching.batches import match
 from adiw.reweighting.estimation import descend, estimate_weights
@@ -77,8 +77,8 @@ def test_kmm_matches_the_kernel_means_and_follows_the_ratio():
     train, test = problem.sample(0, 600, 200)
     fit = KMM(width=WIDTH, tolerance=1e-4).fit(train, test)
     grid = np.linspace(-2, 3, 50)[:, None]
-    weighted = bumps(grid, train, WIDTH) @ fit.weights_ / len(train)
-    assert np.abs(weighted - mean_bumps(test, grid, WIDTH)).max() < 0.01
+    weighted = rbf_features(grid, train, WIDTH) @ fit.weights_ / len(train)
+    assert np.abs(weighted - mean_features(test, grid, WIDTH)).max() < 0.01
     # Kernel mean matching is loose pointwise; smoothed over a kernel width it must follow the true ratio.
     smooth = fit.predict(train)
     assert np.corrcoef(smooth, problem.ratio(train))[0, 1] > 0.9
@@ -125,10 +125,10 @@ def test_estimate_weights_with_many_steps_is_kliep():
 
 
 def test_leave_one_out_score_equals_leaving_each_pair_out():
-    from adiw.classic.ulsif import Pairs
+    from adiw.classic.ulsif import LeaveOneOut
 
     train, test = gaussian_shift().sample(4, 30, 30)
-    psi_train, psi_test = bumps(train, test[:10], WIDTH), bumps(test, test[:10], WIDTH)
+    psi_train, psi_test = rbf_features(train, test[:10], WIDTH), rbf_features(test, test[:10], WIDTH)
     n, m, penalty, scores = len(train), len(test), 0.1, []
     for i in range(n):
         rest_train, rest_test = np.delete(psi_train, i, 0), np.delete(psi_test, i, 0)
@@ -136,7 +136,7 @@ def test_leave_one_out_score_equals_leaving_each_pair_out():
         coef = np.maximum(np.linalg.solve(H, rest_test.mean(0)), 0)
         scores.append((psi_train[i] @ coef) ** 2 / 2 - psi_test[i] @ coef)
     H = psi_train.T @ psi_train / n
-    assert Pairs(H, psi_train, psi_test, n).score(penalty) == pytest.approx(np.mean(scores), abs=1e-10)
+    assert LeaveOneOut(H, psi_train, psi_test, n).score(penalty) == pytest.approx(np.mean(scores), abs=1e-10)
     assert m == n
 
 
@@ -150,10 +150,10 @@ def test_block_problem_is_the_divergences_problem():
 
 
 def test_chunked_sums_equal_whole_sums(monkeypatch):
-    from adiw.classic import bumps as module
+    from adiw.classic import rbf_features as module
 
     train, test = gaussian_shift().sample(6, 105, 10)
-    whole = bumps(train, test, WIDTH)
+    whole = rbf_features(train, test, WIDTH)
     monkeypatch.setattr(module.chunks, "__defaults__", (10,))
-    np.testing.assert_allclose(mean_bumps(train, test, WIDTH), whole.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(sum_products(train, test, WIDTH), whole.T @ whole, rtol=1e-12)
+    np.testing.assert_allclose(mean_features(train, test, WIDTH), whole.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(sum_outer_products(train, test, WIDTH), whole.T @ whole, rtol=1e-12)

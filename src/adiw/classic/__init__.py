@@ -4,7 +4,7 @@ try:
     import sklearn  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        'adiw.classic is in scikit-learn\'s form: install it with pip install "adiw[classic]"'
+        'adiw.classic needs scikit-learn and scipy: install them with pip install "adiw[classic]"'
     ) from error
 
 from adiw.classic.kliep import KLIEP

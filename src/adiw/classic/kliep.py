@@ -11,19 +11,21 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from adiw.classic import non_negative_qp
-from adiw.classic.bumps import Array, bumps, choose_centres, mean_bumps
-from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
+from adiw.classic.estimator import KernelModel, check_samples
+from adiw.classic.rbf_features import Array, Width, choose_centres, mean_features, rbf_features, widths_to_try
 from adiw.divergences import KLProblem
 
+TINY = np.finfo(float).tiny
 
-class KLIEP(BumpModel):
-    """w(x) = sum_l coef_l psi_l(x) with the largest likelihood of the test sample and mean one over training.
+
+class KLIEP(KernelModel):
+    """w(x) = sum_l coef_l psi_l(x) that maximises the likelihood of the test sample, with mean one over training.
 
     Args:
-        width: sigma of the bumps, "median" (median distance), or "cv" (largest held-out likelihood).
-        centres: at most this many test points carry a bump.
-        folds: of the test sample, for "cv".
-        tolerance: largest distance of the objective from the optimum, certified.
+        width: sigma of the kernel, "median" (the median distance), or "cv" (largest held-out likelihood).
+        centres: largest number of kernel centres, drawn from the test points.
+        folds: folds of the test sample, for "cv".
+        tolerance: largest distance of the objective from the optimum (a bound that holds, not an estimate).
         random_state: draws the centres and the folds.
 
     Attributes:
@@ -49,21 +51,21 @@ class KLIEP(BumpModel):
         self.tolerance, self.random_state = tolerance, random_state
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> KLIEP:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
-        train, test = check_pair(self, X_train, y, X_test)
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
+        train, test = check_samples(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
         widths = widths_to_try(self.width, train, test, self.random_state)
-        means = [mean_bumps(train, self.centres_, width) for width in widths]
+        means = [mean_features(train, self.centres_, width) for width in widths]
         fold = random.permutation(np.arange(len(test)) % self.folds)
         scores = [
-            _held_out_likelihood(bumps(test, self.centres_, width), mean, fold) if len(widths) > 1 else 0.0
+            _held_out_likelihood(rbf_features(test, self.centres_, width), mean, fold) if len(widths) > 1 else 0.0
             for width, mean in zip(widths, means, strict=True)
         ]
         best = int(np.argmax(scores))
         self.width_ = widths[best]
-        problem = _problem(bumps(test, self.centres_, self.width_), means[best])
+        problem = _problem(rbf_features(test, self.centres_, self.width_), means[best])
         self.coef_ = maximise_likelihood(problem, self.tolerance)
         self.objective_ = float(problem.objective(torch.from_numpy(self.coef_)))
         self.weights_ = self.predict(train)
@@ -74,37 +76,27 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
     """argmin of KLIEP's objective over beta >= 0, beta'psi_bar = 1, by Newton's method: (b,).
 
     In the shares theta = beta psi_bar the objective is -mean_j log phi_j'theta with phi = psi / psi_bar. Adding
-    sum(theta) replaces the constraint: the optimum over theta >= 0 then sums to one by itself, and each Newton step
-    is a non-negative quadratic program.
+    sum(theta) replaces the constraint: the optimum over theta >= 0 then sums to one, and each Newton step is a
+    non-negative quadratic program.
     """
     psi, mean, share = (t.numpy() for t in (problem.psi_val, problem.psi_bar, problem.share))
-    bar = np.maximum(
-        mean, 1e-12 * mean.max() + np.finfo(float).tiny
-    )  # a bump that training hardly feels must not grow without bound
+    bar = np.maximum(mean, 1e-12 * mean.max() + TINY)  # bounds the coefficient of a centre far from training points
     uniform = np.full(len(bar), 1 / len(bar))
     phi = psi / bar
-    reached = phi @ uniform > 1e-200  # no coefficients can raise the likelihood of the others
+    reached = phi @ uniform > 1e-200  # the likelihood of the other test points is zero for all coefficients
     if not (reached.any() and mean.max() > 0):
         raise ValueError("no training point lies within reach of a test point: use a larger width")
     phi, share = phi[reached], share[reached] / share[reached].sum()
-
-    def value(theta: Array) -> float:
-        return float(theta.sum() - share @ np.log(np.maximum(phi @ theta, np.finfo(float).tiny)))
-
     theta: Array = uniform if start is None else 0.9 * start * bar + 0.1 * uniform
     for _ in range(100):
-        density = np.maximum(phi @ theta, np.finfo(float).tiny)
+        density = np.maximum(phi @ theta, TINY)
         gradient = 1 - phi.T @ (share / density)
         if (-gradient).max() + gradient @ theta <= tolerance:  # bounds value(theta) - optimum, by convexity
             break
         rows = phi * (np.sqrt(share) / density)[:, None]
         curvature = rows.T @ rows
-        step = non_negative_qp.solve(curvature, curvature @ theta - gradient, start=theta) - theta
-        length, slope = 1.0, gradient @ step
-        enough = value(theta) + 1e-13 * max(1.0, abs(value(theta)))  # rounding must not shorten the last steps
-        while value(theta + length * step) > enough + 1e-4 * length * slope and length > 1e-12:
-            length /= 2
-        theta = theta + length * step
+        target = non_negative_qp.solve(curvature, curvature @ theta - gradient, start=theta)
+        theta = _line_search(theta, target - theta, gradient, phi, share)
     else:
         warnings.warn(f"KLIEP: not within {tolerance:g} of the optimum after 100 Newton steps", stacklevel=2)
     beta: Array = theta / bar
@@ -112,8 +104,21 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
     return beta
 
 
+def _line_search(theta: Array, step: Array, gradient: Array, phi: Array, share: Array) -> Array:
+    """theta + length * step, with the length halved from one until the objective falls enough (Armijo's rule)."""
+
+    def value(theta: Array) -> float:
+        return float(theta.sum() - share @ np.log(np.maximum(phi @ theta, TINY)))
+
+    length, slope, here = 1.0, gradient @ step, value(theta)
+    allowed = here + 1e-13 * max(1.0, abs(here))  # so that rounding does not shorten the last steps
+    while value(theta + length * step) > allowed + 1e-4 * length * slope and length > 1e-12:
+        length /= 2
+    return theta + length * step
+
+
 def _problem(psi_test: Array, psi_bar: Array) -> KLProblem:
-    """The divergence's own problem on these sums, one group; the training points are not needed to solve it."""
+    """The problem of ``adiw.divergences.KL`` for one group; the training features, which are not used, are empty."""
     test, bar = torch.from_numpy(psi_test), torch.from_numpy(psi_bar)
     share = torch.full((len(test),), 1 / len(test), dtype=torch.float64)
     centre = torch.zeros(len(bar), dtype=torch.long)
@@ -121,7 +126,7 @@ def _problem(psi_test: Array, psi_bar: Array) -> KLProblem:
 
 
 def _held_out_likelihood(psi_test: Array, psi_bar: Array, fold: Array) -> float:
-    """mean log w over test points that the fit did not see; -inf where it gives one of them no weight."""
+    """mean log w over held-out test points; -inf if one of them gets zero weight."""
     total, beta = 0.0, None
     for k in np.unique(fold):
         beta = maximise_likelihood(_problem(psi_test[fold != k], psi_bar), 1e-3, start=beta)

@@ -7,36 +7,36 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from adiw.arguments import is_number
-from adiw.classic.bumps import Array, chunks
-from adiw.classic.estimator import RatioEstimator, check_pair, check_points, widths_to_try
+from adiw.classic.estimator import DensityRatioEstimator, check_points, check_samples
+from adiw.classic.rbf_features import Array, chunks, widths_to_try
 from adiw.divergences import MMDProblem
 from adiw.matching.kernels import gaussian, squared_distances
 
 
-class KMM(RatioEstimator):
+class KMM(DensityRatioEstimator):
     """min_w w'Kw - 2k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack.
 
-    More than ``block`` training points are split at random into blocks of nearly equal size that are solved
-    independently, each with the same constraints, so memory grows with the block and not with the data.
+    More than ``block`` training points are split at random into blocks of nearly equal size. Each block is solved
+    independently with the same constraints, so memory grows with the block and not with the data.
 
     Args:
-        width: sigma of the kernel, or "median" (median distance).
+        width: sigma of the kernel, or "median" (the median distance).
         upper: largest weight.
         slack: None for (sqrt(n) - 1) / sqrt(n) with n the size of a block.
-        tolerance: the objective is certified to be within this share of the optimum, by the Frank-Wolfe gap: an
-            upper bound, and a cautious one.
+        tolerance: largest relative distance of the objective from the optimum, by the Frank-Wolfe gap (an upper
+            bound).
         block: largest number of points solved together.
-        max_steps: of the solver, for each block; a warning says when they did not suffice.
+        max_steps: largest number of solver steps per block; a warning reports a larger gap at the end.
         random_state: draws the blocks.
 
     Attributes:
-        weights_: (n_train,) the weights.
-        objective_: w'Kw - 2k'w, added up over the blocks; ``gap_`` bounds its distance from the optimum.
+        weights_: (n_train,) estimated ratio at the training points.
+        objective_: w'Kw - 2k'w, summed over the blocks; ``gap_`` bounds its distance from the optimum.
         width_: the width used.
 
     >>> rng = np.random.default_rng(0)
@@ -60,8 +60,8 @@ class KMM(RatioEstimator):
         self.block, self.max_steps, self.random_state = block, max_steps, random_state
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> KMM:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
-        train, test = check_pair(self, X_train, y, X_test)
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
+        train, test = check_samples(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
         _check_settings(self.upper, self.slack, self.width)
         (self.width_,) = widths_to_try(self.width, train, test, self.random_state)
@@ -80,10 +80,10 @@ class KMM(RatioEstimator):
         self._X_train = train
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Weights for new points, (n,): the mean of the training weights nearby, weighted by the kernel.
+    def predict(self, X: ArrayLike) -> Array:
+        """Weights of new points, (n,): the kernel-weighted mean of the training weights (Nadaraya-Watson).
 
-        KMM itself only weighs the training points. A point far from all of them gets its nearest one's weight.
+        KMM itself has weights for the training points only. Far from all of them, this is the nearest one's weight.
         """
         points = check_points(self, X)
         rows = max(1, 10**7 // len(self._X_train))
@@ -92,7 +92,7 @@ class KMM(RatioEstimator):
             torch.softmax(_exponents(torch.from_numpy(part), train, self.width_), dim=1) @ weights
             for part in chunks(points, rows)
         ]
-        result: NDArray[np.float64] = torch.cat(near).numpy()
+        result: Array = torch.cat(near).numpy()
         return result
 
     def _solve(self, X_train: Array, X_test: Array) -> tuple[Array, float, float]:
@@ -103,13 +103,13 @@ class KMM(RatioEstimator):
 
 
 def _exponents(points: Tensor, train: Tensor, width: float) -> Tensor:
-    """-||x_i - x_j||^2 / (2 width^2), (n, m), but for a number that each row may lack: finite, however far away."""
+    """-||x_i - x_j||^2 / (2 width^2) plus a constant per row, (n, m), so that the largest of each row is zero."""
     distances = squared_distances(points, train).clamp_max(torch.finfo(points.dtype).max)
     return ((distances - distances.amin(1, keepdim=True)) / width / (-2 * width)).clamp_min(-1e300)
 
 
 def build_problem(X_train: Array, X_test: Array, width: float, upper: float, slack: float | None) -> MMDProblem:
-    """The divergence's own problem on a block, in float32: K is the largest thing in memory."""
+    """The problem of ``adiw.divergences.MMD`` on a block, in float32, since K takes the most memory."""
     train = torch.from_numpy(X_train).float()
     mean = torch.zeros(len(train))
     for part in chunks(X_test, max(1, 10**7 // len(train))):
@@ -123,13 +123,13 @@ def build_problem(X_train: Array, X_test: Array, width: float, upper: float, sla
 def minimise(problem: MMDProblem, tolerance: float, max_steps: int) -> tuple[Tensor, float]:
     """The weights and a bound on objective - optimum, by accelerated projected gradient with restarts.
 
-    1 / L with L = 2 max_i sum_j K_ij is a safe step, since the row sums of a non-negative K bound its eigenvalues.
+    The step 1 / L with L = 2 max_i sum_j K_ij is safe: the row sums of a non-negative K bound its eigenvalues.
     """
     x = y = problem.project(problem.initial())
     step, momentum, gap = 0.5 / problem.K.sum(1).max(), 1.0, float("inf")
     for count in range(1, max_steps + 1):
         new = problem.project(y - step * problem.gradient(y))
-        if bool((y - new) @ (new - x) > 0):  # the momentum points uphill: start it anew
+        if bool((y - new) @ (new - x) > 0):  # restart when the momentum points uphill
             momentum = 1.0
         following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
         y = new + (momentum - 1) / following * (new - x)
@@ -137,14 +137,14 @@ def minimise(problem: MMDProblem, tolerance: float, max_steps: int) -> tuple[Ten
         if count % 10 == 0 or count == max_steps:
             gradient = problem.gradient(x)
             gap = float(gradient.double() @ (x - _cheapest_vertex(problem, gradient)).double())
-            objective = float(x.double() @ (gradient / 2 - problem.k).double())  # saves another product with K
+            objective = float(x.double() @ (gradient / 2 - problem.k).double())  # without another product with K
             if gap <= tolerance * abs(objective):
                 break
     return x, max(gap, 0.0)
 
 
 def _cheapest_vertex(problem: MMDProblem, gradient: Tensor) -> Tensor:
-    """argmin of gradient's over the constraint set: the bound goes to the entries with the lowest gradient."""
+    """argmin_s gradient's over the feasible set: the upper bound at the entries with the lowest gradients."""
     n, slack = len(gradient), float(problem.slack[0])
     low, high = n * max(1 - slack, 0), n * min(1 + slack, problem.upper)
     order = gradient.argsort()

@@ -11,23 +11,23 @@ from sklearn.utils import check_random_state
 
 from adiw.arguments import is_number
 from adiw.classic import non_negative_qp
-from adiw.classic.bumps import Array, bumps, choose_centres, sum_products
-from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
+from adiw.classic.estimator import KernelModel, check_samples
+from adiw.classic.rbf_features import Array, Width, choose_centres, rbf_features, sum_outer_products, widths_to_try
 from adiw.divergences import SquaredProblem
 
 
-class LSIF(BumpModel):
+class LSIF(KernelModel):
     """w(x) = sum_l coef_l psi_l(x) with min 1/2 b'Hb - h'b + penalty 1'b over b >= 0, solved exactly.
 
     Args:
-        width: sigma of the bumps, "median" (median distance), or "cv" (smallest held-out objective).
+        width: sigma of the kernel, "median" (the median distance), or "cv" (the smallest held-out objective).
         penalty: lambda, or "cv".
-        centres: at most this many test points carry a bump.
-        folds: of both samples, for "cv".
+        centres: largest number of kernel centres, drawn from the test points.
+        folds: folds of both samples, for "cv".
         random_state: draws the centres and the folds.
 
     Attributes:
-        weights_: (n_train,) estimated ratio at the training points; the mean is about one but not held there.
+        weights_: (n_train,) estimated ratio at the training points; their mean is about one, but not constrained.
         coef_, centres_, width_, penalty_: the fitted model.
         objective_: 1/2 b'Hb - h'b + penalty 1'b.
 
@@ -49,8 +49,8 @@ class LSIF(BumpModel):
         self.folds, self.random_state = folds, random_state
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> LSIF:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
-        train, test = check_pair(self, X_train, y, X_test)
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
+        train, test = check_samples(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
@@ -75,7 +75,7 @@ Sums = tuple[Array, Array, int, int]
 
 
 def problem(H: Array, h: Array, penalty: float) -> SquaredProblem:
-    """The divergence's own problem for these sums; the training points are not needed to evaluate it."""
+    """The problem of ``adiw.divergences.Squared``; the training features, which are not used, are empty."""
     value, vector = np.linalg.eigh(H)
     root = torch.from_numpy(np.sqrt(np.maximum(value, 0))[:, None] * vector.T)
     linear = torch.from_numpy(h)
@@ -91,8 +91,9 @@ def _penalties_to_try(penalty: float | str) -> list[float]:
 
 
 def _sums(X_train: Array, X_test: Array, centres: Array, width: float) -> Sums:
-    """n H and m h of a part of the data, with n and m."""
-    return sum_products(X_train, centres, width), bumps(X_test, centres, width).sum(0), len(X_train), len(X_test)
+    """n H, m h, n and m of a part of the data."""
+    products = sum_outer_products(X_train, centres, width)
+    return products, rbf_features(X_test, centres, width).sum(0), len(X_train), len(X_test)
 
 
 def _means(parts: list[Sums]) -> tuple[Array, Array]:
@@ -102,7 +103,7 @@ def _means(parts: list[Sums]) -> tuple[Array, Array]:
 
 
 def _held_out(parts: list[Sums], penalty: float) -> float:
-    """The objective without penalty on the part that the fit did not see, the mean over the parts."""
+    """The held-out objective without penalty, averaged over the folds."""
     total = 0.0
     for k, part in enumerate(parts):
         H, h = _means([*parts[:k], *parts[k + 1 :]])

@@ -6,29 +6,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-MANY = 30  # a start with more positive coordinates than this costs more than it saves
-RIDGE = 1e-13  # neighbouring bumps are all but equal: keeps the small systems solvable
+MANY = 30  # a start with more positive coordinates costs more time than it saves
+RIDGE = 1e-13  # features of neighbouring centres are nearly equal: keeps the small systems solvable
 
 
 def solve(A: Array, c: Array, tolerance: float = 1e-10, start: Array | None = None) -> Array:
     """The minimiser for a positive semi-definite A (b, b) and c (b,): (b,), mostly zeros.
 
-    ``start`` is a point nearby, if one is known: its positive coordinates are tried first.
-
-    Coordinates enter one at a time where the objective falls fastest; the few that are positive solve a small linear
-    system, and one that would turn negative leaves again. The result misses the optimum by at most
-    tolerance * max|c| * sum(x).
+    The positive coordinates solve a small linear system. One coordinate at a time joins them, where the objective
+    falls fastest, and those that would turn negative are set back to zero. The objective is within
+    tolerance * max|c| * sum(x) of the optimum. The positive coordinates of ``start``, a nearby point, come first.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
     array([0.5, 0. ])
     """
-    unit = 1 / np.sqrt(np.maximum(A.diagonal(), np.finfo(float).tiny))  # every coordinate in its own scale
+    unit = 1 / np.sqrt(np.maximum(A.diagonal(), np.finfo(float).tiny))  # scales the diagonal of A to one
     A, c = A * unit * unit[:, None], c * unit
     x, inside = np.zeros(len(c)), np.zeros(len(c), dtype=bool)
     if start is not None and 0 < (start > 0).sum() <= MANY:
         inside = start > 0
         x = _solve_inside(A, c, start / unit, inside)
-    barred = np.zeros(len(c), dtype=bool)  # coordinates that rounding sent back at once
+    barred = np.zeros(len(c), dtype=bool)  # coordinates that rounding sets back to zero at once
     for _ in range(10 * len(c)):
         ascent = np.where(inside | barred, -np.inf, c - A @ x)
         enter = int(ascent.argmax())
@@ -41,7 +39,7 @@ def solve(A: Array, c: Array, tolerance: float = 1e-10, start: Array | None = No
 
 
 def _solve_inside(A: Array, c: Array, x: Array, inside: NDArray[np.bool_]) -> Array:
-    """The minimiser over the coordinates ``inside``, dropping (in place) those that would turn negative."""
+    """The minimiser over the coordinates ``inside``; removes from it, in place, those that would turn negative."""
     while inside.any():
         at = np.flatnonzero(inside)
         system = A[np.ix_(at, at)]
@@ -51,7 +49,7 @@ def _solve_inside(A: Array, c: Array, x: Array, inside: NDArray[np.bool_]) -> Ar
             new = np.zeros_like(x)
             new[at] = target
             return new
-        reach = np.full(len(at), np.inf)  # how far along the way each negative coordinate reaches zero
+        reach = np.full(len(at), np.inf)  # the share of the step at which each negative coordinate reaches zero
         negative = target <= 0
         reach[negative] = x[at[negative]] / np.maximum(x[at[negative]] - target[negative], np.finfo(float).tiny)
         leaves = reach <= reach.min()

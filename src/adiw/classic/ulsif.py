@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -9,23 +10,23 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from adiw.arguments import is_positive
-from adiw.classic.bumps import Array, bumps, choose_centres, sum_products
-from adiw.classic.estimator import BumpModel, Width, check_pair, widths_to_try
+from adiw.classic.estimator import KernelModel, check_samples
+from adiw.classic.rbf_features import Array, Width, choose_centres, rbf_features, sum_outer_products, widths_to_try
 
-PAIRS = 1000  # at most this many training points are left out in turn
+MOST_HELD_OUT = 1000  # training points held out one at a time
 
 
-class ULSIF(BumpModel):
+class ULSIF(KernelModel):
     """w(x) = sum_l coef_l psi_l(x) with coef = max(0, (H + penalty I)^-1 h).
 
     Args:
-        width: sigma of the bumps, "median" (median distance), or "cv" (best leave-one-out score).
-        penalty: lambda of the squared penalty, or "cv". Both "cv" are chosen together.
-        centres: at most this many test points carry a bump.
+        width: sigma of the kernel, "median" (the median distance), or "cv" (the best leave-one-out score).
+        penalty: lambda of the squared penalty, or "cv". Two settings of "cv" are chosen jointly.
+        centres: largest number of kernel centres, drawn from the test points.
         random_state: draws the centres.
 
     Attributes:
-        weights_: (n_train,) estimated ratio at the training points; the mean is about one but not held there.
+        weights_: (n_train,) estimated ratio at the training points; their mean is about one, but not constrained.
         coef_, centres_, width_, penalty_: the fitted model.
 
     >>> rng = np.random.default_rng(0)
@@ -44,21 +45,22 @@ class ULSIF(BumpModel):
         self.width, self.penalty, self.centres, self.random_state = width, penalty, centres, random_state
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> ULSIF:
-        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): fit(X_train, X_test), or by its name."""
-        train, test = check_pair(self, X_train, y, X_test)
+        """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
+        train, test = check_samples(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
         widths = widths_to_try(self.width, train, test, self.random_state)
-        penalties = _penalties_to_try(self.penalty, pairs_exist=min(len(train), len(test)) > 1)
-        kept, searching = random.permutation(len(train))[:PAIRS], len(widths) * len(penalties) > 1
+        penalties = _penalties_to_try(self.penalty, several=min(len(train), len(test)) > 1)
+        held, searching = random.permutation(len(train))[:MOST_HELD_OUT], len(widths) * len(penalties) > 1
         best: tuple[float, float, float, Array] = (np.inf, 0.0, 0.0, np.zeros(0))
         for width in widths:
-            H = sum_products(train, self.centres_, width) / len(train)
-            psi_test = bumps(test, self.centres_, width)
-            pairs = Pairs(H, bumps(train[kept], self.centres_, width), psi_test, len(train)) if searching else None
+            H = sum_outer_products(train, self.centres_, width) / len(train)
+            psi = partial(rbf_features, centres=self.centres_, width=width)
+            psi_test = psi(test)
+            held_out = LeaveOneOut(H, psi(train[held]), psi_test, len(train)) if searching else None
             for penalty in penalties:
-                score = 0.0 if pairs is None else pairs.score(penalty)
+                score = 0.0 if held_out is None else held_out.score(penalty)
                 if score < best[0]:
                     coef = np.linalg.solve(H + penalty * np.eye(len(H)), psi_test.mean(0))
                     best = (score, width, penalty, np.maximum(coef, 0))
@@ -67,15 +69,15 @@ class ULSIF(BumpModel):
         return self
 
 
-class Pairs:
+class LeaveOneOut:
     """Leave-one-out scores of a width for many penalties: mean_i 1/2 w_i(x_i^train)^2 - w_i(x_i^test).
 
-    w_i is fitted without x_i^train and x_i^test. The smaller of the two samples is gone through several times: a
-    score over few training points is noisy, and the search would end in a corner of the grid.
+    w_i is fitted without x_i^train and x_i^test. The smaller of the two samples is repeated, since a score over few
+    pairs is noisy and selects a corner of the grid.
 
     Args:
         H: (b, b), the mean of psi psi' over all ``n`` training points.
-        psi_train: (k, b) of the training points that are left out in turn; psi_test: (m, b) of all test points.
+        psi_train: (k, b), features of the training points to hold out; psi_test: (m, b), of all test points.
     """
 
     def __init__(self, H: Array, psi_train: Array, psi_test: Array, n: int) -> None:
@@ -84,13 +86,13 @@ class Pairs:
         pairs = np.arange(max(len(psi_train), len(psi_test)))
         self.X, self.V = psi_train[pairs % len(psi_train)].T, psi_test[pairs % len(psi_test)].T
         U = psi_test.sum(0)[:, None] - self.V
-        self.X_turned, self.U_turned = self.vector.T @ self.X, self.vector.T @ U  # H is diagonal there
+        self.X_turned, self.U_turned = self.vector.T @ self.X, self.vector.T @ U  # in the eigenbasis of H
 
     def score(self, penalty: float) -> float:
         """The score of one penalty.
 
-        Without x = psi(x_i^train) and v = psi(x_i^test), with B = H + penalty (n-1)/n I and u = m h - v, the matrix
-        inversion lemma gives the coefficients of every w_i at once:
+        With x = psi(x_i^train), v = psi(x_i^test), B = H + penalty (n-1)/n I and u = m h - v, the matrix inversion
+        lemma gives the coefficients of all w_i at once:
 
             (n-1) / (n (m-1)) max(0, B^-1 u + B^-1 x (x'B^-1 u) / (n - x'B^-1 x)).
         """
@@ -103,9 +105,9 @@ class Pairs:
         return float(np.mean(at_train**2 / 2 - at_test))
 
 
-def _penalties_to_try(penalty: float | str, pairs_exist: bool) -> list[float]:
+def _penalties_to_try(penalty: float | str, several: bool) -> list[float]:
     if isinstance(penalty, str) and penalty == "cv":
-        return [1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0] if pairs_exist else [0.1]
+        return [1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0] if several else [0.1]
     if not is_positive(penalty):
         raise ValueError(f'penalty must be a positive number or "cv", got {penalty!r}')
     return [float(penalty)]
