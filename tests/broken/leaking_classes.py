@@ -1,4 +1,4 @@
-"""KLIEP whose bumps reach into other classes: ``pair.same`` forgotten where the weights are evaluated."""
+"""KLIEP whose kernels reach other classes: ``batches.same`` is missing where the weights are evaluated."""
 
 from __future__ import annotations
 

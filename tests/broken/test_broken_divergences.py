@@ -1,4 +1,4 @@
-"""Each wrong divergence of this folder must be rejected by the shared suite, by the checks that name its fault."""
+"""The shared suite rejects each wrong divergence of this folder, by the checks for its fault."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broken.counts_everybody import CountsEverybody
+from tests.broken.counts_excluded import CountsExcluded
 from tests.broken.leaking_classes import LeakingClasses
 from tests.broken.loose_projection import LooseProjection
 from tests.broken.rescaled_projection import RescaledProjection
@@ -38,9 +38,9 @@ BROKEN = {
         Case(LeakingClasses(WIDTH, 0.1, "optimum"), unit_mass(WIDTH)),
         {"check_groups_are_separate_problems", "check_start_is_feasible_with_mean_weight_one"},
     ),
-    "counts_everybody": (
-        Case(CountsEverybody(WIDTH, 0.02, 1.5, 0.1), band),
-        {"check_groups_are_separate_problems", "check_left_out_samples_change_nothing"},
+    "counts_excluded": (
+        Case(CountsExcluded(WIDTH, 0.02, 1.5, 0.1), band),
+        {"check_groups_are_separate_problems", "check_excluded_samples_change_nothing"},
     ),
 }
 

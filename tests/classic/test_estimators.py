@@ -1,4 +1,4 @@
-"""scikit-learn's form: parameters, clone, new points, blocks, bad input."""
+"""The interface of scikit-learn: parameters, clone, new points, blocks, bad input."""
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ def test_blocks_leave_no_sample_out_and_stay_close_to_one_solve():
     assert blocks.weights_.mean() == pytest.approx(whole.weights_.mean(), rel=0.1)
 
 
-def test_too_few_steps_are_said():
+def test_too_few_steps_give_a_warning():
     train, test = gaussian_shift().sample(0, 200, 50)
     with pytest.warns(UserWarning, match="within .* of the optimum after 3 steps"):
         KMM(width=0.5, max_steps=3, tolerance=1e-9).fit(train, test)
@@ -137,7 +137,7 @@ def test_test_points_out_of_reach_are_an_error():
 @pytest.mark.parametrize("seed", range(5))
 def test_non_negative_qp_satisfies_the_optimality_conditions(seed):
     rng = np.random.default_rng(seed)
-    root = rng.normal(size=(6, 20))  # rank 6 of 20: singular, as neighbouring bumps make it
+    root = rng.normal(size=(6, 20))  # rank 6 of 20: singular, as with neighbouring kernel centres
     A, c = root.T @ root, root.T @ rng.normal(size=6)
     x = non_negative_qp.solve(A, c)
     gradient = A @ x - c
@@ -161,11 +161,11 @@ def test_numbers_whose_squares_overflow_are_refused(estimator, samples):
         clone(estimator).fit(X_train, X_test).predict(X_test * 1e200)
 
 
-def test_kliep_says_when_it_is_not_at_the_optimum(samples, monkeypatch):
-    monkeypatch.setattr(non_negative_qp, "solve", lambda A, c, start: start)  # steps that go nowhere
+def test_kliep_warns_when_it_is_not_at_the_optimum(samples, monkeypatch):
+    monkeypatch.setattr(non_negative_qp, "solve", lambda A, c, start: start)  # steps of length zero
     with pytest.warns(UserWarning, match="KLIEP: not within .* of the optimum after 100 Newton steps"):
         KLIEP(width=1.0).fit(*samples)
 
 
-def test_a_quadratic_that_falls_nowhere_stays_at_zero():
+def test_a_minimum_at_zero_stays_at_zero():
     assert non_negative_qp.solve(np.eye(2), np.array([-1.0, -2.0]), start=np.ones(2)).tolist() == [0.0, 0.0]

@@ -47,11 +47,11 @@ def test_a_pipeline_transforms_both_samples(estimator: BaseEstimator, samples: t
     by_hand = clone(estimator).fit(scale.transform(train), scale.transform(test))
     np.testing.assert_array_equal(fit[-1].weights_, by_hand.weights_)
     np.testing.assert_array_equal(fit.predict(test), by_hand.predict(scale.transform(test)))
-    assert fit[-1].weights_.std() > 0.2  # the shift is seen
+    assert fit[-1].weights_.std() > 0.2  # the weights show the shift
 
 
 @every_estimator
-def test_without_routing_the_place_of_y_is_passed_on_as_it_is(
+def test_without_routing_y_is_passed_on_unchanged(
     estimator: BaseEstimator, samples: tuple[np.ndarray, np.ndarray]
 ) -> None:
     train, test = samples
@@ -69,7 +69,7 @@ def test_the_second_sample_is_the_only_metadata(estimator: BaseEstimator) -> Non
 
 
 @every_estimator
-def test_labels_in_the_place_of_y_are_ignored_beside_the_second_sample(
+def test_labels_as_y_are_ignored_beside_x_test(
     estimator: BaseEstimator, samples: tuple[np.ndarray, np.ndarray]
 ) -> None:
     train, test = samples
@@ -147,5 +147,5 @@ ONES = [OneKMM(), OneKLIEP(width="median"), OneLSIF(width="median"), OneULSIF(wi
 
 @parametrize_with_checks(ONES)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    """All of them, none excluded."""
+    """All of scikit-learn's checks."""
     check(estimator)

@@ -88,7 +88,7 @@ def test_upper_bound_and_slack_are_honoured():
     train, test = gaussian_shift().sample(3, 500, 100)
     fit = KMM(width=WIDTH, upper=2.0, slack=0.05).fit(train, test)
     assert fit.weights_.max() <= 2.0 + 1e-6
-    assert fit.weights_.max() > 1.99  # the bound is felt: without it the largest ratio is near four
+    assert fit.weights_.max() > 1.99  # the bound is active: without it the largest ratio is near four
     assert abs(fit.weights_.mean() - 1) <= 0.05 + 1e-5
 
 

@@ -15,7 +15,7 @@ NAN, INF = float("nan"), float("inf")
 
 @dataclass(frozen=True)
 class Batch:
-    """z of both batches in float64 with their groups, before ``match`` leaves anything out."""
+    """z of both batches in float64 with their groups, before ``match`` excludes samples."""
 
     z_train: Tensor  # (n, d)
     z_val: Tensor  # (m, d)
@@ -33,7 +33,7 @@ class Batch:
         return Batch(*parts, self.num_groups)
 
     def used(self) -> tuple[Tensor, Tensor]:
-        """Which training and validation samples take part."""
+        """Which training and validation samples are not excluded."""
         batches = self.batches()
         return batches.group_train >= 0, batches.group_val >= 0
 
@@ -44,7 +44,7 @@ class Batch:
         return Batch(part.z_train, part.z_val, *zeros, 1)
 
     def groups(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Positions of each group that takes part, on both sides."""
+        """Positions of each group that is not excluded, on both sides."""
         batches = self.batches()
         for group in batches.group_train[batches.group_train >= 0].unique():
             yield (batches.group_train == group).nonzero()[:, 0], (batches.group_val == group).nonzero()[:, 0]
@@ -58,7 +58,7 @@ def one_group(dim: int) -> Batch:
 
 
 def classes(dim: int) -> Batch:
-    """Four ragged classes in mixed order. Class 3 has no validation sample, and some samples are left out."""
+    """Four classes of different size in mixed order. Class 3 has no validation sample; some samples are excluded."""
     generator = torch.Generator().manual_seed(10 + dim)
     group_train = torch.tensor([0, 2, 0, -1, 1, 0, 3, 1, 0, 0, 2, 1, 0, 3, 1])
     group_val = torch.tensor([1, 0, 2, 1, -1, 0, 2, 1, 1, 2])
@@ -71,8 +71,8 @@ def classes(dim: int) -> Batch:
 LAYOUTS = {"one group": one_group, "classes": classes}
 
 
-def with_left_out(batch: Batch) -> Batch:
-    """The batch with samples appended that take no part: nan, infinite, and of no group."""
+def with_excluded(batch: Batch) -> Batch:
+    """The batch with excluded samples appended: nan, infinite, and of no group."""
     odd = torch.tensor([NAN, INF, -INF, 3.0, -2.0, 0.1], dtype=torch.float64)[:, None]
     group = torch.tensor([0, 0, 0, -1, -1, -1])
     odd = odd.expand(len(odd), batch.z_train.shape[1])
@@ -94,7 +94,7 @@ EXTREMES: dict[str, tuple[list[float], list[float]]] = {
     "huge with ties": ([1e30, 1e30, 5e30, 5e30], [1e30, 1e30]),
     "large with ties": ([1e9, 1e9, 5e9, 5e9], [1e9, 1e9]),
     "tiny": ([1e-30, -1e-30, 3e-31, 2e-30], [1e-30, 4e-31, -2e-30]),
-    "one wild sample on either side": ([0.1, 0.7, 1e30, 0.3], [0.2, -1e30, 0.5]),
+    "one extreme sample on either side": ([0.1, 0.7, 1e30, 0.3], [0.2, -1e30, 0.5]),
     "just out of reach": ([9.6, 9.7, 9.8], [0.0, 0.01]),  # kernels of width 0.7 are about 1e-41: denormal
     "out of reach": ([1e3, 1.1e3], [0.0, 1.0, 2.0]),
     "nothing to compare": ([NAN, INF], [0.0, 1.0]),
@@ -102,7 +102,7 @@ EXTREMES: dict[str, tuple[list[float], list[float]]] = {
 
 
 def extreme(name: str, dim: int) -> Batch:
-    """One group of float32 numbers at the edge of what can be computed; vectors repeat the number."""
+    """One group of float32 numbers near the limits of the dtype; vectors repeat the number."""
     z_train, z_val = (torch.tensor(z)[:, None].repeat(1, dim) for z in EXTREMES[name])
     groups = (torch.zeros(len(z_train), dtype=torch.long), torch.zeros(len(z_val), dtype=torch.long))
     return Batch(z_train, z_val, *groups, 1)

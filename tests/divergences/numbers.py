@@ -1,4 +1,4 @@
-"""Numbers that a network should never give and some day does, and every divergence to try them on."""
+"""Extreme numbers that a network may produce, and every divergence to test on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.divergences.batches import INF, NAN
 from tests.divergences.cases import Case, cases_of, non_negative
 
-# Denormal, tiny, the largest half, huge, the largest float, and what is no number; ordinary ones, with ties.
+# Denormal, tiny, the largest half, huge, the largest float, nan and infinities; below, ordinary ones with ties.
 ODD = [0.0, -0.0, 1e-45, 1e-30, -1e-30, 65504.0, 1e30, -1e30, 3e38, -3e38, NAN, INF, -INF]
 number = st.one_of(st.sampled_from(ODD), st.sampled_from([0.1, 0.2, 2.5]), st.floats(-10, 10, width=32))
 hostile = settings(deadline=None, derandomize=True, max_examples=40)
@@ -23,7 +23,7 @@ def variants(name: str) -> list[tuple[Case, int]]:
 
 
 def automatic(case: Case) -> list[Case]:
-    """Coefficients are then only checked to be positive: their constraint is restated for a width that is known."""
+    """Coefficients are then only checked not to be negative: their constraint needs a known width."""
     names = {field.name for field in fields(case.divergence)} & {"width", "scale"}  # type: ignore[arg-type]
     violation = case.violation if case.divergence.side == "train" else non_negative
     automatics = [replace(case.divergence, **{name: "auto"}) for name in names]  # type: ignore[type-var]

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from adiw.divergences import Problem, learns
 from adiw.matching.batches import MatchedBatches
 from adiw.reweighting.estimation import descend, run_round
-from tests.divergences.batches import NAN, Batch, with_left_out
+from tests.divergences.batches import NAN, Batch, with_excluded
 from tests.divergences.cases import Case
 
 ROUNDING = {"rtol": 1e-9, "atol": 1e-9}  # float64, quantities of order one, a few hundred operations
@@ -34,11 +34,11 @@ class Setup:
         return self.case.divergence.side == "train"
 
     def own(self, train: Tensor, val: Tensor) -> Tensor:
-        """Whichever of the two indexes the parameters."""
+        """The one of the two that indexes the parameters."""
         return train if self.of_train else val
 
     def anywhere(self, seed: int = 0) -> Tensor:
-        """Positive parameters that need not be feasible, as a warm start from a store gives."""
+        """Positive parameters that need not be feasible, like stored ones."""
         generator = torch.Generator().manual_seed(seed)
         size = len(self.own(self.batch.z_train, self.batch.z_val))
         return 0.3 + torch.rand(size, generator=generator, dtype=self.batches.z_train.dtype)
@@ -57,7 +57,7 @@ class Setup:
         return self.problem.project(self.anywhere(seed))
 
     def estimate(self, start: Tensor) -> Tensor:
-        """The parameters after a few steps, with the memory as it is."""
+        """The parameters after a few steps, with a fixed memory."""
         return descend(self.problem, start, self.case.divergence.step_size, STEPS)
 
 
@@ -145,7 +145,7 @@ def check_start_is_feasible_with_mean_weight_one(case: Case, batch: Batch) -> No
 
 
 def check_weights_are_usable(case: Case, batch: Batch) -> None:
-    """(n,) in the dtype of z, finite and not negative where the sample takes part; shapes of all functions."""
+    """(n,) in the dtype of z, finite and not negative for samples that are not excluded; shapes of all functions."""
     for dtype in (torch.float32, torch.float64):
         at = setup(case, batch, dtype=dtype)
         params = at.estimate(at.feasible())
@@ -177,14 +177,14 @@ def check_order_does_not_matter(case: Case, batch: Batch) -> None:
         assert_close(moved.problem.weights(end[own]), at.problem.weights(end)[rows], **ROUNDING)
 
 
-def check_left_out_samples_change_nothing(case: Case, batch: Batch) -> None:
-    """Neither their z nor what the store holds for them reaches the others."""
+def check_excluded_samples_change_nothing(case: Case, batch: Batch) -> None:
+    """Neither their z nor their stored parameters change the others."""
     train, val = batch.used()
-    alone, crowded = batch.take(train, val), with_left_out(batch)
-    extra = torch.zeros(len(crowded.z_train) - len(batch.z_train), dtype=torch.bool)
+    alone, mixed_batch = batch.take(train, val), with_excluded(batch)
+    extra = torch.zeros(len(mixed_batch.z_train) - len(batch.z_train), dtype=torch.bool)
     keep = torch.cat([train, extra]), torch.cat([val, extra])
     expected = setup(case, alone)
-    at = setup(case, crowded, expected.memory)
+    at = setup(case, mixed_batch, expected.memory)
     own = at.own(*keep)
     params = expected.anywhere()
     for filler in (0.0, 1.0, -7.0, 1e6):
@@ -213,9 +213,9 @@ def check_small_step_lowers_the_objective(case: Case, batch: Batch) -> None:
 
 
 def check_groups_are_separate_problems(case: Case, batch: Batch) -> None:
-    """All classes in one call give what a loop over the classes gives, each as a batch of its own.
+    """All classes in one call give the same result as a loop over the classes.
 
-    A divergence with a memory shares it between the classes: its own tests compare the classes there.
+    A memory is shared between the classes, so divergences with a memory have their own test of this.
     """
     if setup(case, batch).memory:
         return
@@ -259,8 +259,8 @@ def check_inputs_are_not_changed(case: Case, batch: Batch) -> None:
         assert torch.equal(kept, now)
 
 
-def check_nobody_need_be_named_where_all_take_part(case: Case, batch: Batch) -> None:
-    """On a CPU a pair says None for a single group that leaves nobody out."""
+def check_groups_may_be_none_when_no_sample_is_excluded(case: Case, batch: Batch) -> None:
+    """On a CPU, batches have None as groups for a single group without excluded samples."""
     at = setup(case, batch)
     if batch.num_groups > 1 or not bool(at.batches.used_train.all() & at.batches.used_val.all()):
         return
@@ -287,7 +287,7 @@ def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
 
 
 def check_extreme_batch(case: Case, batch: Batch) -> None:
-    """Three steps in float32 from scratch: everything finite, no negative weight, and feasible."""
+    """Three steps in float32 from the initial parameters: finite, feasible, and no negative weight."""
     batches = batch.batches(torch.float32)
     size = len(batch.z_train if case.divergence.side == "train" else batch.z_val)
     generator = torch.Generator().manual_seed(0)
@@ -312,11 +312,11 @@ CHECKS: list[Callable[[Case, Batch], None]] = [
     check_start_is_feasible_with_mean_weight_one,
     check_weights_are_usable,
     check_order_does_not_matter,
-    check_left_out_samples_change_nothing,
+    check_excluded_samples_change_nothing,
     check_small_step_lowers_the_objective,
     check_groups_are_separate_problems,
     check_float32_is_close_to_float64,
     check_inputs_are_not_changed,
-    check_nobody_need_be_named_where_all_take_part,
+    check_groups_may_be_none_when_no_sample_is_excluded,
     check_no_value_is_read_by_the_host,
 ]

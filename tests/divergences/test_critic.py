@@ -24,7 +24,7 @@ def seeded(seed: int = 0) -> Generator:
 
 
 def a_pair(dtype: torch.dtype = torch.float64) -> MatchedBatches:
-    """Two classes of different sizes in mixed order, and one sample left out on either side."""
+    """Two classes of different sizes in mixed order, and one excluded sample on either side."""
     generator = seeded(1)
     z_train = torch.randn(9, DIM, generator=generator, dtype=torch.float64).to(dtype)
     z_val = 0.5 + torch.randn(7, DIM, generator=generator, dtype=torch.float64).to(dtype)
@@ -225,7 +225,7 @@ def test_partners_are_drawn_in_proportion_to_the_weights_from_the_same_group() -
 
 
 def test_a_group_whose_weights_are_all_zero_still_draws_from_itself() -> None:
-    """Classes are projected in each batch, but a batch may bring together samples that are stored with zero."""
+    """All samples of a class in a batch may have a stored weight of zero."""
     group_train = torch.tensor([0, 1, 0, 1])
     weights = torch.tensor([1.0, 0.0, 1.0, 0.0], dtype=torch.float64)
     counts, _ = many_draws(weights, group_train, torch.tensor([0, 1]), 200)
@@ -256,7 +256,7 @@ def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> No
 
 
 def test_pretraining_has_no_gradient_penalty() -> None:
-    """A heavy penalty changes nothing in the first batches, and does from then on."""
+    """A heavy penalty has no effect in the first batches, and has from then on."""
     batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
     plain, heavy = (Wasserstein("network", penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
     first = second = plain.start(DIM, GROUPS, batches.z_train, seeded())
@@ -285,8 +285,8 @@ def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
     assert abs(float(steep.mean()) - 1) < 0.2
 
 
-def test_memory_goes_on_exactly_from_a_copy() -> None:
-    """Saved, cloned and passed back, memory and parameters continue as if nothing had happened."""
+def test_training_resumes_exactly_from_a_copy_of_the_memory() -> None:
+    """Copied memory and parameters give the same results as the originals."""
     divergence = Wasserstein("network", pretrain=1)
     batches = a_pair(torch.float32)
     generator = seeded()
@@ -324,7 +324,7 @@ def test_exact_critic_refuses_vectors() -> None:
         estimate_weights(torch.zeros(3, 2), torch.zeros(3, 2), Wasserstein("exact"))
 
 
-def test_one_wild_loss_does_not_end_the_critic() -> None:
+def test_the_critic_keeps_learning_after_an_extreme_loss() -> None:
     divergence = Wasserstein("network", pretrain=0)
     z_val = torch.tensor([0.1, 0.2])
     _, state = estimate_weights(torch.tensor([0.1, 1e30]), z_val, divergence)
@@ -365,8 +365,8 @@ def test_everything_is_made_where_z_is() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_nobody_is_drawn_who_is_left_out_or_of_another_group_whatever_the_number(groups: int) -> None:
-    """Zero is where the running sum stands before the first of the group."""
+def test_excluded_samples_and_other_groups_are_never_drawn(groups: int) -> None:
+    """Zero is the value of the running sum before the first sample of the group."""
     z = torch.tensor([[NAN], [1.0], [2.0], [3.0]])
     group = torch.tensor([0, 0, groups - 1, groups - 1])
     batches = match(z, z, group, group, groups)
@@ -422,7 +422,7 @@ def test_the_penalty_of_one_sample_is_its_own() -> None:
     assert_close(change @ direction, (ahead - behind) / (2 * small), rtol=1e-5, atol=1e-6)
 
 
-def test_a_wild_sample_leaves_the_critic_where_it_is() -> None:
+def test_an_extreme_sample_does_not_change_the_critic() -> None:
     batches, ones = match(torch.tensor([[0.1], [1e30]]), torch.tensor([[0.1], [0.2]])), torch.ones(2)
     memory = critic.start(1, 1, batches.z_train, seeded())
     after = train(batches, 1.0, ones, memory, torch.tensor(10.0), 2, 0.01, seeded())
@@ -440,7 +440,7 @@ def test_the_problem_measures_z_in_units_of_the_scale() -> None:
     assert_close(found.gradient(weights), expected.gradient(weights))
 
 
-def test_before_the_critic_is_ready_there_is_no_distance() -> None:
+def test_the_objective_is_zero_before_the_critic_is_ready() -> None:
     batches = a_pair()
     memory = {"theta": theta_for(batches), "batches": torch.tensor(2)}
     problem = Wasserstein("network", pretrain=2).problem(replace(batches, memory=memory))
@@ -458,8 +458,8 @@ def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
 
 
 @pytest.mark.parametrize("side", ["train", "val"])
-def test_the_critic_learns_beside_a_broken_loss(side: str) -> None:
-    """A single group of scalars puts those left out as far away as they can be: not where a network may see them."""
+def test_the_critic_learns_when_one_loss_is_nan(side: str) -> None:
+    """In a single group of scalars, excluded samples have the largest z: the network must not see it."""
     z, broken = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
     batches = match(broken, z) if side == "train" else match(z, broken)
     divergence = Wasserstein("network", pretrain=0)
@@ -471,7 +471,7 @@ def test_the_critic_learns_beside_a_broken_loss(side: str) -> None:
     assert bool(problem.gradient(torch.ones(3)).isfinite().all())
 
 
-def test_a_network_measures_in_its_unit_also_what_is_far() -> None:
+def test_a_network_uses_its_unit_for_large_z_too() -> None:
     """1e33 in units of 1000 is 1e30 in units of one: neither is too far for float32."""
     z = torch.tensor([[1e30], [-2e30], [3.0]])
     near, far = match(z, z[:2]), match(1000 * z, 1000 * z[:2])
@@ -485,7 +485,7 @@ def test_a_network_measures_in_its_unit_also_what_is_far() -> None:
 
 @pytest.mark.parametrize("far", ["train", "val"])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_a_network_adds_up_the_largest_numbers_there_are(far: str, sign: int) -> None:
+def test_a_network_is_finite_on_the_largest_numbers(far: str, sign: int) -> None:
     z, most = torch.ones(4, DIM), sign * torch.finfo(torch.float32).max
     batches = match(z * most, z) if far == "train" else match(z, z * most)
     divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
@@ -496,14 +496,14 @@ def test_a_network_adds_up_the_largest_numbers_there_are(far: str, sign: int) ->
     assert bool(problem.objective(ones).isfinite())
 
 
-def test_a_network_does_not_learn_from_what_is_left_out() -> None:
-    """Whatever stands where a sample was left out, the network becomes the same."""
+def test_a_network_does_not_learn_from_excluded_samples() -> None:
+    """The z of an excluded sample does not change the network."""
     divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
     group, z = torch.tensor([0, 0, 0, -1]), torch.linspace(-1, 1, 4 * DIM).view(4, DIM)
     learned = []
-    for left_out in (0.0, 7.0, NAN):
+    for excluded in (0.0, 7.0, NAN):
         other = z.clone()
-        other[3] = left_out
+        other[3] = excluded
         batches = match(other, other, group, group)
         learned.append(divergence.learn(batches, ones, divergence.start(DIM, 1, z, seeded()), seeded())["theta"])
     assert_close(learned[1], learned[0])

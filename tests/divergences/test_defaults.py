@@ -1,4 +1,4 @@
-"""The settings that a divergence has when nobody names any."""
+"""The default settings of the divergences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_defaults_are_the_documented_ones(divergence: Divergence, expected: dict
     assert asdict(divergence) == expected  # type: ignore[call-overload]
 
 
-def test_whose_samples_carry_the_parameters() -> None:
+def test_the_side_of_the_parameters() -> None:
     assert {kind.side for kind in (MMD, Wasserstein)} == {"train"}
     assert {kind.side for kind in (KL, Squared)} == {"val"}
 

@@ -1,4 +1,4 @@
-"""Where a formula divides by a mass that may be nothing, and where one group is treated apart from several."""
+"""Divisions by a mass that may be zero, and one group against several."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def test_the_mass_of_two_groups_is_counted_apart() -> None:
 
 def one_centre(mass: Tensor, update: Update = "rescale") -> KLProblem:
     """One centre whose mean kernel over the training batch is ``mass``; the only training sample sits on it."""
-    one, everybody = torch.ones(1, 1, dtype=mass.dtype), torch.tensor([True])
-    return KLProblem(one, mass, one, one[0], everybody, everybody, 1, update)
+    one, used = torch.ones(1, 1, dtype=mass.dtype), torch.tensor([True])
+    return KLProblem(one, mass, one, one[0], used, used, 1, update)
 
 
 def test_without_mass_the_rescaled_objective_has_the_plain_gradient() -> None:
@@ -85,7 +85,7 @@ def test_kl_weights_far_from_every_centre_are_one() -> None:
     assert problem.project(torch.tensor([3.0])).tolist() == [1.0]  # the largest: no mass to rescale by
 
 
-def test_mmd_steps_are_shorter_where_samples_crowd() -> None:
+def test_local_mmd_steps_are_divided_by_the_number_of_neighbours() -> None:
     batches = match(torch.tensor([[0.0], [0.0], [0.0], [9.0]]), torch.tensor([[0.0]]))
     scale = MMD(width=1.0, step="local").problem(batches).step_scale
     assert scale is not None
@@ -102,7 +102,7 @@ def test_diws_slack_grows_with_the_batch(n: int, slack: float) -> None:
     assert_close(torch.stack([low, high]), torch.tensor([1 - slack, 1 + slack], dtype=torch.float64))
 
 
-def test_a_slack_above_one_lets_all_weights_go() -> None:
+def test_a_slack_above_one_allows_all_weights_to_be_zero() -> None:
     batches = match(torch.zeros(3, 1), torch.zeros(2, 1))
     problem = MMD(width=1.0, upper=4.0, slack=9.0).problem(batches)
     assert problem.project(torch.full((3,), -1.0)).tolist() == [0.0] * 3
@@ -127,8 +127,8 @@ def test_more_centres_than_are_compared_in_pairs_keep_mass_one_in_each_group() -
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
-def test_nobody_is_far_from_itself(dim: int) -> None:
-    """Distances of vectors are rounded, and a narrow kernel would feel it."""
+def test_the_kernel_of_a_sample_with_itself_is_one(dim: int) -> None:
+    """Distances of vectors are rounded, which a narrow kernel would show."""
     for seed in range(10):
         z = torch.randn(20, dim, generator=torch.Generator().manual_seed(seed))
         assert MMD(width=1e-3).problem(match(z, z)).K.diagonal().tolist() == [1.0] * 20

@@ -1,4 +1,4 @@
-"""The shared suite, run over the table."""
+"""The shared suite on every divergence of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any numbers at all: whatever z, groups and warm start are, a round ends in a finite feasible point."""
+"""Arbitrary numbers: for any z, groups and stored parameters, an estimate is finite and feasible."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def batches(draw: st.DrawFn, dim: int) -> Batch:
     return Batch(z_train, z_val, group_train, group_val, groups)
 
 
-# What a store may hold: never estimated, zero, or a number of any size that an estimate can have.
+# Stored parameters: never estimated, zero, or of any size that an estimate can have.
 kept = st.one_of(st.just(NAN), st.just(0.0), st.floats(0, 60, width=32), st.sampled_from([1e-30, 1e6]))
 
 
 def resolved(batch: Batch) -> bool:
-    """Not for vectors that lie far apart (see FAR); one far from all others has a test of its own."""
+    """Not for vectors that lie far apart (see FAR); one far from all others has its own test."""
     train, val = batch.used()
     used = torch.cat([batch.z_train[train], batch.z_val[val]])
     return used.shape[1] == 1 or bool((used.abs() <= FAR * WIDTH).all())
@@ -58,15 +58,15 @@ def test_a_round_ends_finite_and_feasible(name: str, data: st.DataObject) -> Non
 
 
 def check_round(case: Case, batch: Batch, params: Tensor) -> None:
-    pair = batch.batches(torch.float32)
-    done = run_round(case.divergence, pair, params, {}, STEPS, torch.Generator().manual_seed(0))
-    at = Setup(case, batch, pair, done.memory, done.problem)
+    matched = batch.batches(torch.float32)
+    done = run_round(case.divergence, matched, params, {}, STEPS, torch.Generator().manual_seed(0))
+    at = Setup(case, batch, matched, done.memory, done.problem)
     train, own = batch.used()[0], at.own(*batch.used())
     weights = done.problem.weights(done.end)[train]
     assert bool(weights.isfinite().all()), weights.tolist()
     assert bool((weights >= 0).all()), weights.tolist()
     assert bool(done.end[own].isfinite().all()), done.end.tolist()
-    assert torch.equal(done.end[~own], done.start[~own]), "a sample that was left out has moved"
+    assert torch.equal(done.end[~own], done.start[~own]), "an excluded sample has changed"
     for name, value in done.memory.items():
         assert bool(value.isfinite().all()), name
     if resolved(batch):
@@ -85,7 +85,7 @@ def test_the_order_of_the_samples_does_not_matter(name: str, data: st.DataObject
 
 
 def check_order(case: Case, batch: Batch, train: Tensor, val: Tensor) -> None:
-    """In float64, from a start that is nowhere at a kink (there rounding picks a side)."""
+    """In float64, from a start without kinks of the objective, where rounding would pick a side."""
     if not resolved(batch):
         return
     at = setup(case, batch)
@@ -100,24 +100,24 @@ def check_order(case: Case, batch: Batch, train: Tensor, val: Tensor) -> None:
 
 
 @pytest.mark.parametrize("divergence", [KL(), MMD(width=0.5), Squared(width=0.5, step_size=0.1)], ids=str)
-@pytest.mark.parametrize("wild", [1e5, -1e30, 3e38])
-def test_one_wild_vector_costs_the_others_no_digits(divergence: KL | MMD | Squared, wild: float) -> None:
-    """Distances of vectors come from a product around one centre: it must not be where the wild one is."""
+@pytest.mark.parametrize("extreme", [1e5, -1e30, 3e38])
+def test_an_extreme_vector_leaves_the_others_precise(divergence: KL | MMD | Squared, extreme: float) -> None:
+    """Distances of vectors come from a product around one centre, which must not follow the extreme one."""
     generator = torch.Generator().manual_seed(0)
     z_train, z_val = torch.rand(9, 3, generator=generator), torch.rand(7, 3, generator=generator)
     centres = z_train if divergence.side == "train" else z_val
     for position in (0, 3, 6):
-        tame, spoilt = centres.clone(), centres.clone()
-        tame[position], spoilt[position] = 100.0, wild  # both are out of reach, but 100 is no trouble
-        batches = [(z, z_val) if divergence.side == "train" else (z_train, z) for z in (spoilt, tame)]
+        tame, other = centres.clone(), centres.clone()
+        tame[position], other[position] = 100.0, extreme  # both are out of reach of the kernel
+        batches = [(z, z_val) if divergence.side == "train" else (z_train, z) for z in (other, tame)]
         found, expected = (estimate_weights(*batch, divergence, steps=STEPS)[0] for batch in batches)
         assert_close(found, expected, rtol=1e-4, atol=1e-4)
         assert float(found.std()) > 1e-3
 
 
 @every_divergence
-def test_the_largest_numbers_that_there_are(name: str) -> None:
-    """Their differences and sums are no numbers any more."""
+def test_the_largest_numbers(name: str) -> None:
+    """Their differences and sums overflow."""
     z_train, z_val = torch.tensor([3e38, -3e38, 0.1, 0.3]), torch.tensor([-3e38, 3e38, 3e38, 0.2])
     for case, dim in variants(name):
         batch = (z[:, None].expand(4, dim) for z in (z_train, z_val))
@@ -126,7 +126,7 @@ def test_the_largest_numbers_that_there_are(name: str) -> None:
 
 
 def test_coefficients_of_any_size_are_rescaled() -> None:
-    """A store may hold 1e25 from a batch that was hardly within reach: one over a small mass would overflow."""
+    """A stored coefficient may be 1e25, from a batch hardly within reach: one over a small mass would overflow."""
     z_train, z_val = torch.tensor([0.0, 5.0]), torch.tensor([0.0, 6.0])
     _, state = estimate_weights(z_train, z_val, KL(width=WIDTH))
     for size in (1e-30, 1e25, 3e38):

@@ -1,4 +1,4 @@
-"""Settings that cannot work are refused, with the setting's name, what it must be and what came."""
+"""Invalid settings raise errors that name the setting, the expected value and the given value."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ def test_unknown_names_list_the_real_ones_nearest_first(name: str, nearest: str)
 
 
 @pytest.mark.parametrize("thing", [KL, MMD, None, 3, object()])
-def test_classes_and_strangers_are_refused(thing: Any) -> None:
+def test_other_objects_are_refused(thing: Any) -> None:
     with pytest.raises(TypeError, match=r"a name in adiw\.DIVERGENCES or an instance such as KL\(\), got"):
         resolve(thing)

@@ -1,4 +1,4 @@
-"""What is particular to the exact Wasserstein critic: scipy's distance, ties, and samples that are left out."""
+"""The exact Wasserstein critic: scipy's distance, ties, and excluded samples."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ def test_scale_is_the_unit_of_z(scale: float) -> None:
     assert_close(scaled.gradient(w), plain.gradient(w) / scale)
 
 
-def test_left_out_samples_do_not_change_objective_and_gradient_of_a_warm_start() -> None:
-    """A warm start from the store does not have mean one. (The projected step is right: it takes constants out.)"""
+def test_excluded_samples_do_not_change_objective_and_gradient_of_a_warm_start() -> None:
+    """Stored weights do not have mean one. (After the projection, which removes constants, they do.)"""
     z, v = torch.tensor([[0.1], [0.2], [0.3]]), torch.tensor([[0.15], [0.25]])
     w = torch.tensor([0.5, 0.7, 0.9, 1.0])
     alone = Wasserstein("exact").problem(match(z, v))
     far = torch.cat([z, torch.tensor([[9.0]])])
-    crowded = Wasserstein("exact").problem(match(far, v, torch.tensor([0, 0, 0, -1])))
-    assert_close(crowded.gradient(w)[:3], alone.gradient(w[:3]))
-    assert_close(crowded.objective(w), alone.objective(w[:3]))
+    with_excluded = Wasserstein("exact").problem(match(far, v, torch.tensor([0, 0, 0, -1])))
+    assert_close(with_excluded.gradient(w)[:3], alone.gradient(w[:3]))
+    assert_close(with_excluded.objective(w), alone.objective(w[:3]))
 
 
-def test_two_groups_are_two_distances_also_beside_samples_left_out() -> None:
+def test_two_groups_are_two_distances_also_with_excluded_samples() -> None:
     """The groups lie apart, and the weights of a warm start do not have mean one."""
     z, v = torch.tensor([[0.1], [0.7], [5.2], [5.9]]), torch.tensor([[0.3], [0.5], [5.1], [5.5]])
     w, groups = torch.tensor([0.4, 0.7, 1.9, 1.2]), torch.tensor([0, 0, 1, 1])
     parts = [Wasserstein("exact").problem(match(z[rows], v[rows])) for rows in (slice(0, 2), slice(2, 4))]
-    left_out = torch.cat([z, torch.tensor([[5.4]])]), torch.cat([groups, torch.tensor([-1])])
-    for (z_train, group), weights in (((z, groups), w), (left_out, torch.cat([w, torch.ones(1)]))):
+    excluded = torch.cat([z, torch.tensor([[5.4]])]), torch.cat([groups, torch.tensor([-1])])
+    for (z_train, group), weights in (((z, groups), w), (excluded, torch.cat([w, torch.ones(1)]))):
         both = Wasserstein("exact").problem(match(z_train, v, group, groups, num_groups=2))
         assert_close(both.objective(weights), parts[0].objective(w[:2]) + parts[1].objective(w[2:]))
         assert_close(both.gradient(weights)[:4], torch.cat([parts[0].gradient(w[:2]), parts[1].gradient(w[2:])]))
@@ -79,7 +79,7 @@ def test_two_groups_are_two_distances_also_beside_samples_left_out() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sides", [(-1, 1), (1, -1)])
-def test_the_largest_numbers_there_are_still_have_a_distance(dtype: torch.dtype, sides: tuple[int, int]) -> None:
+def test_the_largest_numbers_have_a_finite_distance(dtype: torch.dtype, sides: tuple[int, int]) -> None:
     most = torch.finfo(dtype).max
     z_train, z_val = (torch.tensor([[side * most], [0.0]], dtype=dtype) for side in sides)
     problem = Wasserstein("exact").problem(match(z_train, z_val))

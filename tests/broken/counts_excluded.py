@@ -1,4 +1,4 @@
-"""Kernel mean matching that divides by the number of rows, left-out samples included, instead of those in use."""
+"""Kernel mean matching that divides by the number of rows, excluded samples included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adiw.matching.kernels import gaussian
 
 
 @dataclass(frozen=True)
-class CountsEverybody(MMD):
+class CountsExcluded(MMD):
     def problem(self, batches: MatchedBatches) -> MMDProblem:
         assert self.width != "auto"
         cross = torch.where(batches.same("train", "val"), gaussian(batches.z_train, batches.z_val, self.width), 0)
