@@ -35,6 +35,11 @@ TESTS = [
     ),
     "tests/experiments/test_run.py",
 ]
+# Tests of the tables that do not have the name of a divergence in theirs.
+UNNAMED = [
+    *("src/adiw/divergences", "src/adiw/experiments/methods.py", "tests/test_package.py"),
+    "tests/cli/test_help_and_list.py",
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +75,10 @@ def test_the_example_passes_every_test_of_its_name(tree: Path) -> None:
     (passed,) = re.findall(r"(\d+) passed", shown)
     assert int(passed) > 60, shown  # the shared suite alone has 14 checks on 4 batches, and 24 extreme ones
     assert "failed" not in shown
+
+
+def test_the_doctests_and_the_lists_hold_with_the_example(tree: Path) -> None:
+    run(tree, "-m", "pytest", *UNNAMED, "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
 def test_the_command_knows_the_example(tree: Path) -> None:

@@ -25,9 +25,9 @@ def resolve(divergence: str | Divergence) -> Divergence:
 
     >>> resolve("kl")
     KL(width=0.5, step_size=0.5, update='rescale')
-    >>> resolve("klx")
+    >>> resolve("klx")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: unknown divergence 'klx': expected one of 'kl', 'wasserstein', 'squared', 'mmd', or an instance
+    ValueError: unknown divergence 'klx': expected one of 'kl', ..., or an instance
     """
     if isinstance(divergence, str):
         if divergence in DIVERGENCES:
