@@ -11,9 +11,9 @@ from adiw.reports.grid import Box, Grid, Head
 from adiw.reports.results import Cell, Results
 from adiw.reports.tables import mean_std
 
-# A divergence's name -> the name of its method in records.
-DIVERGENCES = {"kl": "adiw-kl", "mmd": "adiw-km", "squared": "adiw-ls", "wasserstein": "adiw-wa"}
-COLUMNS = {"no weights": "uniform", **DIVERGENCES, "true weights": "oracle"}
+PREFIX = "adiw-"  # of the methods that match batches by a divergence
+# The paper's divergences by name, with their methods in records. Another divergence's method has its name.
+PAPER = {"kl": "adiw-kl", "mmd": "adiw-km", "squared": "adiw-ls", "wasserstein": "adiw-wa"}
 TEST = "test set"
 
 
@@ -34,14 +34,21 @@ def divergence_table(results: Path) -> Grid:
     is shown; of one that is evaluated on a selection split, the best of its rows.
     """
     folders = sorted(file.parent for file in results.glob("*/results.jsonl"))
+    lines = [item for folder in folders for item in lines_of(read_sweep(folder)).items() if _compares(item[1])]
+    columns = columns_of({method for _, cells in lines for method in cells})
     rows = [
-        [Box(_about(line)), Box(_trials(cells)), *(Box(_accuracy(cells.get(method))) for method in COLUMNS.values())]
-        for folder in folders
-        for line, cells in lines_of(read_sweep(folder)).items()
-        if len(cells.keys() & set(DIVERGENCES.values())) > 1
+        [Box(_about(line)), Box(_trials(cells)), *(Box(_accuracy(cells.get(method))) for method in columns.values())]
+        for line, cells in lines
     ]
-    head = [Head("data, shift (recipe)"), Head("trials"), *map(Head, COLUMNS)]
+    head = [Head("data, shift (recipe)"), Head("trials"), *map(Head, columns)]
     return Grid("Accuracy (%) by divergence", head, rows, NOTES)
+
+
+def columns_of(methods: set[str]) -> dict[str, str]:
+    """The method of each column: without weights, the divergences, true weights."""
+    others = sorted(method for method in methods if method.startswith(PREFIX) and method not in PAPER.values())
+    divergences = {**PAPER, **{method.removeprefix(PREFIX): method for method in others}}
+    return {"no weights": "uniform", **divergences, "true weights": "oracle"}
 
 
 NOTES = (
@@ -55,11 +62,15 @@ def lines_of(sweep: Results) -> dict[Line, dict[str, Cell]]:
     """For each line the cell that is shown for each method."""
     found: dict[Line, dict[str, list[Cell]]] = defaultdict(lambda: defaultdict(list))
     for cell in sweep.cells.values():
-        if cell.done and cell.done[0].method in COLUMNS.values():
-            first = cell.done[0]
+        first = cell.done[0] if cell.done else None
+        if first and (first.method in ("uniform", "oracle") or first.method.startswith(PREFIX)):
             data = first.settings["dataset"], first.settings["shift"], first.record["judged_on"]
             found[Line(sweep.recipe["name"], *data, max(cell.epochs))][first.method].append(cell)
     return {line: {method: _shown(line, cells) for method, cells in of.items()} for line, of in found.items()}
+
+
+def _compares(cells: dict[str, Cell]) -> bool:
+    return sum(method.startswith(PREFIX) for method in cells) > 1
 
 
 def _shown(line: Line, cells: list[Cell]) -> Cell:

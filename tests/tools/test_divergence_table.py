@@ -18,6 +18,7 @@ METHODS = {
     "KM": "adiw-km",
     "Oracle": "oracle",
     "L2R": "l2r",
+    "Energy": "adiw-energy",
 }
 
 
@@ -52,6 +53,15 @@ def test_a_sweep_that_compares_nothing_has_no_line(tmp_path: Path) -> None:
     assert boxes(tmp_path) == []
     records(tmp_path / "two", "test set", {"KL": 80, "KM": 81})
     assert [row[0] for row in boxes(tmp_path)] == ["digits, pair:0.3 (two, 12 epochs)"]
+
+
+def test_a_divergence_beyond_the_papers_has_a_column_once_it_has_records(tmp_path: Path) -> None:
+    records(tmp_path / "one", "test set", {"KL": 80, "KM": 81})
+    assert "energy" not in [head.name for head in divergence_table(tmp_path).head]
+    records(tmp_path / "two", "test set", {"KL": 80, "Energy": 82})
+    grid = divergence_table(tmp_path)
+    at = [head.name for head in grid.head].index("energy")
+    assert [row[at].text for row in grid.rows] == [NONE, "82.00 (0.00)"]
 
 
 def test_only_trials_of_the_methods_it_shows_are_counted(tmp_path: Path) -> None:
