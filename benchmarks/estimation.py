@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from adiw.baselines.quadratic import SOLVERS, resolve_solver
+from adiw.baselines.qp_solvers import SOLVERS, resolve_solver
 from estimation_case import DIVERGENCES, EstimationCase, attempt, engines, timer_of
 from record import RESULTS, Record, describe
 from timing import Plan, Timed, Timer, interleave

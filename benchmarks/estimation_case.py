@@ -15,8 +15,8 @@ from adiw.baselines import DIW
 from adiw.divergences import Divergence
 from adiw.engine.capture import WARM_UP, Captured, generators_of
 from adiw.experiments.methods import method_name
-from adiw.reweighting.transforms import Observed
-from adiw.reweighting.validation_stream import Window
+from adiw.reweighting.transforms import TransformedBatch
+from adiw.reweighting.validation_stream import ValidationBatch
 from timing import Timer, repeated
 
 DIVERGENCES: dict[str, Divergence] = {
@@ -61,16 +61,15 @@ class EstimationCase:
             self.reweight = ADIW(model, criterion, trusted, num_train, divergence, transform=transform, **common)
         self.reweight.to(device)
         self.index = (torch.arange(train) * (num_train // train)).to(device)
-        self.train = _observed(train, classes, random, device)
-        z, group = _observed(val, classes, random, device)
-        self.val = Window(torch.arange(val, device=device), z, group)
+        self.train = _transformed(train, classes, random, device)
+        z, group = _transformed(val, classes, random, device)
+        self.val = ValidationBatch(torch.arange(val, device=device), z, group)
         self.losses = torch.ones(train, device=device)
-        self.finite = torch.ones(train, dtype=torch.bool, device=device)
 
     def __call__(self) -> Tensor:
         with torch.no_grad():
-            step = self.reweight.weight_state.enter(self.index, self.losses)
-            weights: Tensor = self.reweight.estimate(step.everyone, self.train, self.val, self.finite)
+            step = self.reweight.weight_state.begin_step(self.index, self.losses)
+            weights: Tensor = self.reweight.estimate(step, self.train, self.val)
             return weights
 
     @property
@@ -79,12 +78,12 @@ class EstimationCase:
         return sum(buffer.nbytes for buffer in self.reweight.buffers())
 
 
-def _observed(count: int, classes: int | None, random: Generator, device: torch.device) -> Observed:
+def _transformed(count: int, classes: int | None, random: Generator, device: torch.device) -> TransformedBatch:
     """Losses from an exponential distribution, or features of norm one and their classes."""
     if classes is None:
-        return Observed(torch.empty(count, 1).exponential_(generator=random).to(device), None)
+        return TransformedBatch(torch.empty(count, 1).exponential_(generator=random).to(device), None)
     z = nn.functional.normalize(torch.randn(count, DIM, generator=random))
-    return Observed(z.to(device), torch.randint(classes, (count,), generator=random).to(device))
+    return TransformedBatch(z.to(device), torch.randint(classes, (count,), generator=random).to(device))
 
 
 def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:

@@ -46,18 +46,13 @@ class Teammate(ProcessGroup):
     """A member whose operations go through a meeting; all else is the real team."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
-        super().__init__()
-        self.number, self.meeting = rank, meeting
-
-    @property
-    def size(self) -> int:
-        return len(self.meeting.table)
-
-    @property
-    def rank(self) -> int:
-        return self.number
+        super().__init__(size=len(meeting.table), rank=rank)
+        self.meeting = meeting
 
     def _run(self, operation: Any, *arguments: Any, **options: Any) -> None:
+        if operation is dist.broadcast_object_list:
+            arguments[0][:] = self.meeting.exchange(self.rank, list(arguments[0]))[0]
+            return
         target, own = arguments[0], arguments[-1] if len(arguments) > 1 else arguments[0]
         sent = own if isinstance(own, torch.Tensor) else target
         seen = self.meeting.exchange(self.rank, sent.clone())

@@ -31,7 +31,7 @@ main()
 """,
     "qp": """
 import torch
-from adiw.baselines.quadratic import resolve_solver
+from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMDProblem
 K = torch.exp(-torch.cdist(*2 * [torch.arange(4.0).double()[:, None]]))
 problem = MMDProblem(K, K.sum(1), 50.0, torch.full((1,), 0.1).double(), torch.zeros(4).long())
@@ -72,7 +72,7 @@ WITHOUT = {
     "from adiw.data.image_files import read_image; read_image('no.png')": "cli",
     "from pathlib import Path; from adiw.data.tables import read_table; read_table(Path('no.csv'), None)": "cli",
     "from pathlib import Path; from adiw.data.download import get; get('cifar10', Path('no'))": "cli",
-    "from adiw.baselines.quadratic import resolve_solver; resolve_solver('osqp')": "qp",
+    "from adiw.baselines.qp_solvers import resolve_solver; resolve_solver('osqp')": "qp",
     "from adiw.integrations.trackers import TensorBoard; TensorBoard('board', {})": "tensorboard",
     "from adiw.integrations.trackers import MLflow; MLflow('flow', {})": "mlflow",
     "import adiw.integrations.sklearn": "sklearn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from adiw.baselines.quadratic import resolve_solver
+from adiw.baselines.qp_solvers import resolve_solver
 from adiw.engine.train_loader import Batch
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from paper.profiler.stages import Epochs, one_loader, one_loader_per_batch

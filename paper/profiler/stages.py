@@ -17,8 +17,8 @@ from adiw.engine.loop import autocast
 from adiw.engine.train_loader import Batch
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.model_evaluator import evaluation_mode
-from adiw.reweighting.transforms import Observed
-from adiw.reweighting.validation_stream import Window
+from adiw.reweighting.transforms import TransformedBatch
+from adiw.reweighting.validation_stream import ValidationBatch
 from adiw.reweighting.weight_state import WeightState
 
 Epochs = Callable[[int], Iterator[Batch]]  # epoch number -> its batches, from a new loader
@@ -59,7 +59,7 @@ class StagedStep:
         self.fetch_val, self.bf16, self.clip = fetch_val, bf16, clip
         self.device = next(model.parameters()).device
         # The weighted loss is computed on the model's device, also if the method's state is on the CPU.
-        self.books = WeightState(len(reweight.weights), "the weighted loss of a profile").to(self.device)
+        self.loss_state = WeightState(len(reweight.weights), "the weighted loss of a profile").to(self.device)
 
     def __call__(self, batches: Iterator[Batch]) -> Tensor:
         """Train on the next batch and return the weighted loss."""
@@ -71,17 +71,18 @@ class StagedStep:
             with record_function("forward train"), evaluation_mode(self.model):
                 outputs = self._forward(x)
             with record_function("train loss"):  # now: the transform reads the hidden layer of the last pass
-                train = self._observe(outputs, y)
+                train = self._transform(outputs, y)
             with record_function("forward val"), evaluation_mode(self.model):
                 outputs = self._forward(x_val)
             with record_function("val loss"):
-                val = Window(index_val, *self._observe(outputs, y_val))
+                val = ValidationBatch(index_val, *self._transform(outputs, y_val))
             with record_function("estimate weights"):
                 weights = self._estimate(index, train, val)
         with record_function("weight loss"):  # includes the training pass, as in the paper's table
             outputs = self._forward(x)
             losses = self.reweight.evaluator.losses(outputs, y)
-            loss = self.books.weighted_mean(self.books.enter(index, losses), weights, losses, outputs)
+            step = self.loss_state.begin_step(index, losses)
+            loss = self.loss_state.weighted_mean(step, weights, losses, outputs)
         with record_function("backward"):
             loss.backward()
         with record_function("update"):
@@ -95,19 +96,18 @@ class StagedStep:
         with autocast(self.device, self.bf16):
             return self.model(x)
 
-    def _observe(self, outputs: Any, targets: Tensor) -> Observed:
+    def _transform(self, outputs: Any, targets: Tensor) -> TransformedBatch:
         evaluator = self.reweight.evaluator
-        return evaluator.transform.observe(evaluator.losses(outputs, targets), targets, None)
+        return evaluator.transform.apply(evaluator.losses(outputs, targets), targets, None)
 
-    def _estimate(self, index: Tensor, train: Observed, val: Window) -> Tensor:
+    def _estimate(self, index: Tensor, train: TransformedBatch, val: ValidationBatch) -> Tensor:
         """The weights of the batch (n,), estimated on the method's device and returned on the model's."""
         there = self.reweight.weights.device
         groups = (None if group is None else group.to(there) for group in (train.group, val.group))
-        index, train = index.to(there), Observed(train.z.to(there), next(groups))
-        val = Window(val.index.to(there), val.z.to(there), next(groups))
-        finite = train.z.isfinite().all(1)
-        step = self.reweight.weight_state.enter(index, train.z[:, 0])
-        return self.reweight.estimate(step.everyone, train, val, finite).to(self.device)
+        index, train = index.to(there), TransformedBatch(train.z.to(there), next(groups))
+        val = ValidationBatch(val.index.to(there), val.z.to(there), next(groups))
+        step = self.reweight.weight_state.begin_step(index, train.z[:, 0])
+        return self.reweight.estimate(step, train, val).to(self.device)
 
 
 def one_loader(epochs: Epochs) -> Callable[[], Batch]:

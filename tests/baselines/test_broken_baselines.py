@@ -48,7 +48,7 @@ class RunsTheModelItself(L2R):
     """Batch norm's running averages take part in the validation pass."""
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        self.virtual.evaluator.model(inputs)
+        self.functional.evaluator.model(inputs)
         return super().forward(outputs, targets, index, inputs)
 
 
@@ -62,7 +62,7 @@ class DifferentiatesTheWeights(Uniform):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         losses = self.evaluator.losses(outputs, targets)
-        self.weight_state.enter(index, losses)
+        self.weight_state.begin_step(index, losses)
         return (losses.square() / losses.detach()).mean()
 
 

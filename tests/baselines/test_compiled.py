@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw.baselines import DIW, L2R, MWNet
-from adiw.baselines.interior import ITERATIONS
+from adiw.baselines.interior_point import ITERATIONS
 from tests.baselines.definitions import CRITERION, FALLBACK, MODELS, build, images
 from tests.counting import Counting
 
@@ -71,7 +71,7 @@ def test_autocast(method: str) -> None:
 def test_every_pass_is_one_graph(method: str, passes: int) -> None:
     backend = Counting()
     train(method, build(MODELS["batch_norm"]), backend)
-    # The gradients from the first step on, and the slopes from the second on: the first asks for their operators.
+    # The gradients from the first step on, and their JVP from the second on: the first asks for their operators.
     assert backend.calls == passes * STEPS + STEPS - 1
     assert backend.graphs == passes + 1
 
@@ -105,6 +105,6 @@ class Breaking(nn.Module):
 def test_a_network_in_two_graphs_keeps_its_tangents() -> None:
     model = build(lambda: nn.Sequential(MODELS["cnn"](), Breaking(), nn.Linear(3, 3)))
     plain = train("l2r", model)
-    with pytest.warns(UserWarning, match="slopes of the losses cannot be compiled"):
+    with pytest.warns(UserWarning, match="JVP of the losses cannot be compiled"):
         compiled = train("l2r", model, "aot_eager", "aot_eager")
     torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-10)

@@ -139,9 +139,9 @@ def test_the_validation_set_is_read_in_turn() -> None:
 @pytest.mark.parametrize("training", [True, False])
 def test_batch_norm_in_several_processes_is_refused_while_it_follows_the_batch(training: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).train(training)
-    virtual = make(model).virtual
+    functional = make(model).functional
     if training:
         with pytest.raises(ValueError, match=r"through the batch norm '1', which PyTorch cannot do over several"):
-            virtual.check_processes()
+            functional.refuse_batch_norm()
     else:
-        virtual.check_processes()
+        functional.refuse_batch_norm()

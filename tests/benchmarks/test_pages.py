@@ -90,14 +90,14 @@ def test_bytes_gathered_by_two_processes() -> None:
 def test_the_buffers_have_the_types_and_sizes_that_are_counted() -> None:
     _, reweight = scale.build("adiw-kl, limits", 100, 50)
     kinds = {name: (buffer.dtype, buffer.numel()) for name, buffer in reweight.named_buffers()}
-    assert kinds["weight_state.used.slots"] == kinds["estimates.slots"] == (torch.float32, 101)
-    assert kinds["weight_state.nonfinite"][0] == kinds["val_stream.nonfinite"][0] == torch.int32
+    assert kinds["weight_state.weight_slots"] == kinds["weight_state.estimate_slots"] == (torch.float32, 101)
+    assert kinds["weight_state.nonfinite_slots"][0] == kinds["val_stream.nonfinite"][0] == torch.int32
     assert kinds["val_stream.order"] == (torch.int64, 50)
-    assert kinds["coefficients.slots"] == (torch.float32, 51)
+    assert kinds["coefficients"] == (torch.float32, 50)
     model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
     val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
     features = adiw.ADIW(model, criterion, val_set, 100, transform=adiw.Features(model, num_classes=3))
-    assert features.estimates is not None
+    assert features.weight_state.estimate_slots is not None
     assert scale.facts()["cache_bytes"] == 2**30
     assert AXES["batch"].fixed == {"val": scale_tables.VAL_BATCH}
     assert set(scale_tables.BATCHES) <= set(AXES["batch"].sizes)

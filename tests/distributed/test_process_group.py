@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch import Tensor, nn
 
 from adiw import together
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import ProcessGroup, SingleProcess, current_processes
 from adiw.reweighting.weight_state import WeightState
-from tests.several import BASELINES, EVEN, VARIANTS, in_processes, train
+from tests.several import BASELINES, EVEN, VARIANTS, group_of_one, in_processes, train
+from tests.teammates import Teammate
+from tests.teammates import together as members
 
 STEPS = range(12)
 ALL = {**VARIANTS, **BASELINES}
@@ -31,12 +34,12 @@ def work(rank: int, size: int, state: Any = None) -> dict[str, Any]:
         "rest": None if state is None else train(rank, size, VARIANTS["mmd"](), range(6, 12), state),
         "loaded by the first": loaded_by_the_first(rank, size),
         "larger batch": larger_batch(),
-        "wide": ProcessGroup().gather(torch.tensor([2**62 + 1 + rank]), 0, capacity=1),
+        "wide": current_processes().gather([torch.tensor([2**62 + 1 + rank])], [0], rows=1)[0],
         "narrow index": narrow_index(rank),
         "last write": last_write(rank, size),
         "repeats": repeats(rank, size),
         "ended together": ended_together(rank, size),
-        "parts": ProcessGroup().part(2 * size + 1),
+        "parts": current_processes().part(2 * size + 1),
     }
 
 
@@ -102,10 +105,10 @@ def test_what_the_first_process_has_loaded_is_everybodys(several: list[dict[str,
 
 
 def larger_batch() -> str:
-    processes = ProcessGroup()
-    processes.prepare(3, torch.zeros(1))
+    processes = current_processes()
+    processes.start(nn.Linear(1, 1), torch.zeros(3))
     try:
-        processes.prepare(4, torch.zeros(1))
+        processes.gather([torch.zeros(4)], [0])
     except ValueError as error:
         return str(error)
     return ""
@@ -126,8 +129,8 @@ def narrow_index(rank: int) -> WeightState:
     """Indices in the fewest bits that hold them, which a sum with the size of the training set would not."""
     weight_state = WeightState(70_000, "test")
     index = torch.tensor([rank, 100 + rank], dtype=torch.uint8 if rank else torch.int16)
-    step = weight_state.enter(index, torch.zeros(2))
-    weight_state.keep(step, 2.0 + step.everyone)
+    step = weight_state.begin_step(index, torch.zeros(2))
+    weight_state.store(step, 2.0 + step.index, step.finite)
     return weight_state
 
 
@@ -144,9 +147,9 @@ def last_write(rank: int, size: int) -> list[float]:
     """What this process reads of sample 0, which another process writes in every step."""
     weight_state, seen = WeightState(size, "test"), []
     for number in range(size):
-        step = weight_state.enter(torch.tensor([(rank + number) % size]), torch.zeros(1))  # the samples go round
-        weight_state.keep(step, torch.where(step.everyone == 0, 10.0 + number, 1.0))
-        seen.append(float(weight_state.used.read(torch.tensor([0]))))
+        step = weight_state.begin_step(torch.tensor([(rank + number) % size]), torch.zeros(1))  # the samples go round
+        weight_state.store(step, torch.where(step.index == 0, 10.0 + number, 1.0), step.finite)
+        seen.append(float(weight_state.weights[0]))
     return seen
 
 
@@ -185,7 +188,7 @@ def test_batches_that_end_together(several: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(several):
         batches, said = found["ended together"]
         assert batches == [0, 1, 2]
-        line = f"process {rank} has more than 3 batches, but another has not: all end here"
+        line = f"process {rank} has more than 3 batches, but another process does not: all end here"
         assert said == ([line] if rank else [])
 
 
@@ -194,7 +197,7 @@ def one_stays_away(rank: int, size: int) -> str:
     group, said = dist.new_group(timeout=datetime.timedelta(seconds=1)), ""
     if rank < size - 1:
         try:
-            ProcessGroup(group).prepare(3, torch.zeros(1))
+            ProcessGroup(size, rank, group).start(nn.Linear(1, 1), torch.zeros(3))
         except RuntimeError as error:
             said = str(error)
     dist.barrier()
@@ -224,14 +227,42 @@ def test_a_process_that_runs_out_of_batches_is_an_error_for_the_others() -> None
 
 def test_processes_that_were_never_linked_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    ProcessGroup().prepare(3, torch.zeros(1))  # a scheduler's variable alone says nothing
+    SingleProcess().start(nn.Linear(1, 1), torch.zeros(3))  # a scheduler's variable alone says nothing
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    with pytest.raises(RuntimeError, match="torchrun started 2 processes, but they are not linked: call"):
+    with pytest.raises(RuntimeError, match="torchrun started 2 processes, but they have no process group: call"):
         train(0, 1, VARIANTS["kl"](), range(1))
 
 
 def test_a_process_alone_gathers_nothing() -> None:
-    processes, values = ProcessGroup(), torch.arange(3)
-    assert (processes.size, processes.rank, processes.prepare(3, values)) == (1, 0, False)
-    assert processes.gather(values, 0) is values
-    assert processes.own(values, 3) is values
+    processes, values = current_processes(), torch.arange(3)
+    assert isinstance(processes, SingleProcess)
+    assert (processes.size, processes.rank, processes.offset) == (1, 0, 0)
+    assert processes.start(nn.Linear(1, 1), values) is False
+    assert processes.gather([values, None], [0, 0]) == [values, None]
+    assert processes.split(values) is values
+    assert processes.join([values, None], 3) == [values, None]
+    assert processes.split_weights(3, values.device) == 1
+    assert processes.broadcast_object(values) is values
+    assert processes.part(3) == range(3)
+    assert [processes.any(flag) for flag in (True, False)] == [True, False]
+    with group_of_one():
+        assert isinstance(current_processes(), SingleProcess)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_split_parts_join_to_the_whole_and_their_weighted_means_add_up_to_its_mean(size: int) -> None:
+    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0], dtype=torch.float64)
+
+    def member(processes: Teammate) -> tuple[list[float], list[float], float]:
+        part, weights = processes.split(values), processes.split_weights(5, values.device)
+        assert isinstance(weights, Tensor)
+        mean = (weights * part).mean()
+        processes.sum_([mean])
+        joined, nothing = processes.join([part, None], 5)
+        assert nothing is None
+        return (weights > 0).tolist(), joined.tolist(), float(mean)
+
+    found = members(size, member)
+    assert [real for reals, _, _ in found for real in reals] == [True] * 5 + [False]
+    assert [joined for _, joined, _ in found] == [values.tolist()] * size
+    assert [mean for _, _, mean in found] == pytest.approx([float(values.mean())] * size, rel=1e-12)

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from adiw.divergences import Problem, learns
 from adiw.matching.batches import MatchedBatches
-from adiw.reweighting.estimation import descend, run_round
+from adiw.reweighting.estimation import descend, run_estimation
 from tests.divergences.batches import NAN, Batch, with_excluded
 from tests.divergences.cases import Case
 
@@ -30,12 +30,12 @@ class Setup:
     problem: Problem
 
     @property
-    def of_train(self) -> bool:
+    def membership_train(self) -> bool:
         return self.case.divergence.side == "train"
 
     def own(self, train: Tensor, val: Tensor) -> Tensor:
         """The one of the two that indexes the parameters."""
-        return train if self.of_train else val
+        return train if self.membership_train else val
 
     def anywhere(self, seed: int = 0) -> Tensor:
         """Positive parameters that need not be feasible, like stored ones."""
@@ -262,9 +262,9 @@ def check_inputs_are_not_changed(case: Case, batch: Batch) -> None:
 def check_groups_may_be_none_when_no_sample_is_excluded(case: Case, batch: Batch) -> None:
     """On a CPU, batches have None as groups for a single group without excluded samples."""
     at = setup(case, batch)
-    if batch.num_groups > 1 or not bool(at.batches.used_train.all() & at.batches.used_val.all()):
+    if batch.num_groups > 1 or not bool(at.batches.included_train.all() & at.batches.included_val.all()):
         return
-    none = replace(at.batches, of_train=None, of_val=None, memory=at.memory)
+    none = replace(at.batches, membership_train=None, membership_val=None, memory=at.memory)
     problem, params = case.divergence.problem(none), at.anywhere()
     for name in ("objective", "gradient", "project", "weights"):
         assert_close(getattr(problem, name)(params), getattr(at.problem, name)(params), **ROUNDING)
@@ -291,7 +291,7 @@ def check_extreme_batch(case: Case, batch: Batch) -> None:
     batches = batch.batches(torch.float32)
     size = len(batch.z_train if case.divergence.side == "train" else batch.z_val)
     generator = torch.Generator().manual_seed(0)
-    done = run_round(case.divergence, batches, torch.full((size,), NAN), {}, STEPS, generator)
+    done = run_estimation(case.divergence, batches, torch.full((size,), NAN), {}, STEPS, generator)
     at = Setup(case, batch, batches, done.memory, done.problem)
     own = at.own(*batch.used())
     weights = done.problem.weights(done.end)[batches.group_train >= 0]

@@ -13,7 +13,7 @@ from adiw import State, estimate_weights
 from adiw.divergences import Wasserstein, critic
 from adiw.divergences.critic_training import _draw, interpolate, train
 from adiw.matching.batches import MatchedBatches, match
-from adiw.reweighting.estimation import run_round
+from adiw.reweighting.estimation import run_estimation
 
 DIM, GROUPS = 3, 2
 NAN = float("nan")
@@ -292,14 +292,14 @@ def test_training_resumes_exactly_from_a_copy_of_the_memory() -> None:
     generator = seeded()
     params, memory = torch.full((9,), NAN), {}
     for _ in range(3):
-        done = run_round(divergence, batches, params, memory, 1, generator)
+        done = run_estimation(divergence, batches, params, memory, 1, generator)
         params, memory = done.end, done.memory
     position = generator.get_state()
-    straight = run_round(divergence, batches, params, memory, 2, generator)
+    straight = run_estimation(divergence, batches, params, memory, 2, generator)
     copy = {key: value.clone() for key, value in memory.items()}
     generator = Generator()
     generator.set_state(position)
-    again = run_round(divergence, batches, params.clone(), copy, 2, generator)
+    again = run_estimation(divergence, batches, params.clone(), copy, 2, generator)
     assert torch.equal(straight.end, again.end)
     assert straight.memory.keys() == again.memory.keys() == {"theta", "mean", "square", "updates", "batches"}
     for key in again.memory:

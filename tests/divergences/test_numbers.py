@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from adiw import DIVERGENCES
 from adiw.divergences import KL, MMD, Squared
-from adiw.reweighting.estimation import estimate_weights, run_round
+from adiw.reweighting.estimation import estimate_weights, run_estimation
 from tests.divergences.batches import NAN, Batch
 from tests.divergences.cases import FAR, WIDTH, Case
 from tests.divergences.numbers import hostile, number, variants
@@ -59,7 +59,7 @@ def test_a_round_ends_finite_and_feasible(name: str, data: st.DataObject) -> Non
 
 def check_round(case: Case, batch: Batch, params: Tensor) -> None:
     matched = batch.batches(torch.float32)
-    done = run_round(case.divergence, matched, params, {}, STEPS, torch.Generator().manual_seed(0))
+    done = run_estimation(case.divergence, matched, params, {}, STEPS, torch.Generator().manual_seed(0))
     at = Setup(case, batch, matched, done.memory, done.problem)
     train, own = batch.used()[0], at.own(*batch.used())
     weights = done.problem.weights(done.end)[train]

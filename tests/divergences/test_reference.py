@@ -14,7 +14,7 @@ from adiw import State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.divergences.kl import Update
 from adiw.matching.batches import match
-from adiw.reweighting.estimation import run_round
+from adiw.reweighting.estimation import run_estimation
 from tests.oracles import algorithms as alg
 from tests.oracles import reference as ref
 from tests.oracles.problems import loss_mixture
@@ -140,12 +140,12 @@ def test_algorithm_1(name: str, dim: int, steps: int) -> None:
     oracle = ORACLES[name]
     z, v = points(2, 10, 6, dim)
     store = params_of(oracle, np.random.default_rng(3), 20, 20)
-    of_train = oracle.divergence.side == "train"
-    index = np.random.default_rng(4).permutation(20)[: 10 if of_train else 6]
+    membership_train = oracle.divergence.side == "train"
+    index = np.random.default_rng(4).permutation(20)[: 10 if membership_train else 6]
     if isinstance(oracle.divergence, Wasserstein):
         store[index] /= store[index].mean()
     settings = (oracle.divergence.step_size, steps)
-    if of_train:
+    if membership_train:
         new, expected = alg.algorithm1(store, index, z, v, oracle.gradient, oracle.project, *settings)
     else:
         functions = (oracle.gradient, oracle.project, basis)
@@ -168,8 +168,8 @@ def class_batch(dim: int) -> tuple[ref.Array, alg.Index, ref.Array, alg.Index]:
 def test_algorithm_2(name: str, dim: int, steps: int) -> None:
     oracle = ORACLES[name]
     z, y, v, y_val = class_batch(dim)
-    of_train = oracle.divergence.side == "train"
-    labels = y if of_train else y_val
+    membership_train = oracle.divergence.side == "train"
+    labels = y if membership_train else y_val
     rng = np.random.default_rng(6)
     store, index = rng.uniform(0.2, 2.0, size=20), rng.permutation(20)[: len(labels)]
     if isinstance(oracle.divergence, Wasserstein):
@@ -178,14 +178,14 @@ def test_algorithm_2(name: str, dim: int, steps: int) -> None:
     ratio = np.array([2.0, 3.0, 5.0, 7.0, 0.5])
     arguments = (store, index, z, y, v, y_val, ratio, oracle.gradient, oracle.project)
     settings = (oracle.divergence.step_size, steps)
-    if of_train:
+    if membership_train:
         new, expected = alg.algorithm2_weights(*arguments, *settings)
     else:
         new, expected = alg.algorithm2_parametric(*arguments, basis, *settings)
     unit_z, unit_v = (torch.from_numpy(alg.l2_normalise(x)) for x in (z, v))
     batches = match(unit_z, unit_v, torch.from_numpy(y), torch.from_numpy(y_val), num_groups=5, minimum=2)
     params = torch.from_numpy(store[index])
-    done = run_round(oracle.divergence, batches, params, {}, steps, torch.Generator())
+    done = run_estimation(oracle.divergence, batches, params, {}, steps, torch.Generator())
     close(done.end, new[index])
     estimated = batches.group_train.numpy() >= 0
     assert set(y[estimated]) == {0, 4}
@@ -269,7 +269,7 @@ def test_kl_weights_are_uniform_in_a_class_out_of_reach(update: Update) -> None:
     groups = torch.tensor([0, 0, 1, 1])
     params = torch.full((4,), float("nan"))
     batches = match(z_train, z_val, groups, groups, num_groups=2)
-    done = run_round(KL(WIDTH, 0.1, update), batches, params, {}, 2, torch.Generator())
+    done = run_estimation(KL(WIDTH, 0.1, update), batches, params, {}, 2, torch.Generator())
     weights = done.problem.weights(done.end)
     alone, _ = estimate_weights(z_train[:2], z_val[:2], KL(WIDTH, 0.1, update), steps=2)
     assert weights[2:].tolist() == [1.0, 1.0]

@@ -18,6 +18,7 @@ from adiw.baselines import Fixed
 from adiw.engine.capture import Captured
 from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
+from adiw.reweighting import validation_stream
 from tests.engine.small_problem import problem, same
 from tests.pretend import pretend_to_record
 
@@ -91,12 +92,13 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         before = copy.deepcopy(reweight.state_dict())
         with monkeypatch.context() as patch:
             patch.setattr(loop.optimizer, "step", fail)
+            patch.setattr(validation_stream, "is_recording", lambda tensor: True)
             try:
                 yield
             finally:  # a capture executes nothing on the device
-                turns, counted = reweight.val_stream.turns, reweight.val_stream._counted
+                steps, refreshed = reweight.val_stream.steps, reweight.val_stream.refreshed
                 reweight.load_state_dict(before)
-                reweight.val_stream.turns, reweight.val_stream._counted = turns, counted
+                reweight.val_stream.steps, reweight.val_stream.refreshed = steps, refreshed
                 loop.loader.positions.sub_(10)  # type: ignore[attr-defined]
 
     def fail() -> None:
@@ -112,7 +114,7 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
     for one in (plain, loop):
         one.run_epoch(0)
     assert told == ["steps are not captured as a graph (out of memory)"]
-    assert reweight.val_stream.turns == plain_reweight.val_stream.turns == 6
+    assert reweight.val_stream.steps == plain_reweight.val_stream.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
 

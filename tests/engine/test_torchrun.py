@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import ProcessGroup, SingleProcess
 from adiw.engine import torchrun
 from adiw.engine.torchrun import (
     data_parallel,
@@ -93,8 +93,7 @@ def test_the_local_rank_selects_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None
         local_device(None)
 
 
-class Two(ProcessGroup):
-    size = 2  # type: ignore[assignment]
+TWO = ProcessGroup(size=2, rank=0)
 
 
 def with_norm() -> nn.Module:
@@ -104,23 +103,23 @@ def with_norm() -> nn.Module:
 def test_batch_norm_is_synchronised_on_gpus_under_the_same_names() -> None:
     model = with_norm()
     names = list(model.state_dict())
-    converted = sync_batch_norm(model, GPU, Two())
+    converted = sync_batch_norm(model, GPU, TWO)
     assert isinstance(converted.get_submodule("1"), nn.SyncBatchNorm)
     assert list(converted.state_dict()) == names
 
 
 def test_batch_norm_on_the_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match=r"batch norm \(1\), which PyTorch .* GPUs only: .* mlp or lenet5"):
-        sync_batch_norm(with_norm(), CPU, Two())
+        sync_batch_norm(with_norm(), CPU, TWO)
     model = nn.Linear(2, 2)
-    assert sync_batch_norm(model, CPU, Two()) is model
+    assert sync_batch_norm(model, CPU, TWO) is model
 
 
 def test_a_single_process_trains_the_model_itself() -> None:
     model = with_norm()
-    assert sync_batch_norm(model, CPU, ProcessGroup()) is model
-    assert data_parallel(model, CPU, ProcessGroup()) is model
+    assert sync_batch_norm(model, CPU, SingleProcess()) is model
+    assert data_parallel(model, CPU) is model
     with group_of_one():
-        wrapped = data_parallel(model, CPU, ProcessGroup())
+        wrapped = data_parallel(model, CPU)
         assert isinstance(wrapped, DistributedDataParallel)
         assert wrapped.module is model

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.experiments.methods import METHODS
 from adiw.experiments.record import Folder
@@ -35,7 +35,7 @@ def settings_of(method: str) -> Settings:
 def stopped(given: dict[str, Any], out: Path, rank: int) -> None:
     """Stop after the first epoch, asked for in the last process alone."""
     try:
-        run(resolve(given), out, engine=Engine(CPU), stop=lambda: rank == ProcessGroup().size - 1)
+        run(resolve(given), out, engine=Engine(CPU), stop=lambda: rank == current_processes().size - 1)
     except Interrupted:
         return
     raise AssertionError("it was not stopped")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from adiw.baselines import interior
+from adiw.baselines import interior_point
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.capture import Captured
 from adiw.engine.train_loader import DatasetLoader
@@ -95,11 +95,11 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
     assert line.startswith("steps are not captured as a graph (")
     assert "operation not permitted when stream is capturing" in line
     assert not job.loop.step.captured  # type: ignore[attr-defined]
-    assert job.loop.look.captured  # type: ignore[union-attr]
+    assert job.loop.evaluate_validation.captured  # type: ignore[union-attr]
     eager = trained(settings, capture=False)
     assert_alike(job, eager)  # the same units were dropped
     assert int(job.reweight.weight_state.seen_steps) == int(eager.reweight.weight_state.seen_steps)
-    assert job.reweight.val_stream.turns == eager.reweight.val_stream.turns
+    assert job.reweight.val_stream.steps == eager.reweight.val_stream.steps
     assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.step.captured  # type: ignore[attr-defined]
 
 
@@ -178,8 +178,8 @@ def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:
     random = torch.Generator(GPU).manual_seed(0)
     z_train, z_val = (torch.rand(100, 1, generator=random, device=GPU).double() for _ in range(2))
     problem = kernel_mean_matching(match(2 * z_train, z_val), width=0.01)
-    compiled = torch.compile(interior.advance, dynamic=False)
-    plain, fused = interior.solve(problem), interior.solve(problem, advance=compiled)
+    compiled = torch.compile(interior_point.advance, dynamic=False)
+    plain, fused = interior_point.solve(problem), interior_point.solve(problem, advance=compiled)
     assert plain.std() > 0.1
     torch.testing.assert_close(fused, plain, rtol=0, atol=1e-5)
 

@@ -57,7 +57,7 @@ def test_a_run_resumes_from_the_trainers_own_checkpoint(tmp_path: Path, accumula
     whole.train()
     per_epoch = -(-5 // accumulated)
     path = tmp_path / "whole" / f"checkpoint-{2 * per_epoch}"
-    assert "weight_state.used.slots" in torch.load(path / "adiw.pt", weights_only=True)
+    assert "weight_state.weight_slots" in torch.load(path / "adiw.pt", weights_only=True)
     resumed = run("part")
     resumed.train(resume_from_checkpoint=str(path))
 

@@ -109,7 +109,7 @@ def test_a_run_resumes_from_lightnings_own_checkpoint(tmp_path: Path, divergence
     first = trainer(reweighting(divergence), tmp_path / "part", 2)
     first.fit(Module(), loader())
     path = first.checkpoint_callback.best_model_path
-    assert "weight_state.used.slots" in torch.load(path, weights_only=True)["callbacks"]["Reweighting"]
+    assert "weight_state.weight_slots" in torch.load(path, weights_only=True)["callbacks"]["Reweighting"]
     module, callback = Module(), reweighting(divergence)
     trainer(callback, tmp_path / "part", 4).fit(module, loader(), ckpt_path=path)
 

@@ -227,11 +227,11 @@ def test_the_kernel_to_one_side_is_zero_between_groups_and_for_those_left_out(
     else:
         batches = match(z_train, z_val, torch.tensor([0, 0, 1]), torch.tensor([0, 1]), groups)
     found = kernel_to(side, batches, width)
-    right, used = (z_train, batches.used_train) if side == "train" else (z_val, batches.used_val)
+    right, used = (z_train, batches.included_train) if side == "train" else (z_val, batches.included_val)
     z = torch.cat([z_train, z_val])
     same = torch.cat([batches.same("train", side), batches.same("val", side)])
     expected = torch.where(same, (-((z - right.T) ** 2) / (2 * 0.7**2)).exp(), 0)
-    among_left_out = ~torch.cat([batches.used_train, batches.used_val])[:, None] & ~used
+    among_left_out = ~torch.cat([batches.included_train, batches.included_val])[:, None] & ~used
     torch.testing.assert_close(found[~among_left_out], expected[~among_left_out])
 
 

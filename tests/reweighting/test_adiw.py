@@ -164,11 +164,9 @@ def warm_flags(reweight: ADIW, sizes: list[int]) -> list[bool]:
     """Whether each step of these sizes had weights of one and kept nothing."""
     flags = []
     for size in sizes:
-        before = {key: value.clone() for key, value in reweight.weight_state.used.state_dict().items()}
+        before = reweight.weight_state.weight_slots.clone()
         _, weights = call(reweight, losses(size), torch.arange(size))
-        kept = any(
-            not torch.equal(value, before[key]) for key, value in reweight.weight_state.used.state_dict().items()
-        )
+        kept = not torch.equal(reweight.weight_state.weight_slots, before)
         assert kept != torch.equal(weights, torch.ones(size))
         flags.append(not kept)
     return flags
@@ -198,10 +196,10 @@ def test_nothing_of_the_estimate_survives_the_warm_up(divergence: Any) -> None:
     learnt = {key: value.clone() for key, value in reweight.memory.items()}
     call(reweight, losses(9, seed=5), torch.arange(9))
     assert all(torch.equal(value, learnt[key]) for key, value in reweight.memory.items())
-    for store in (reweight.weight_state.used, reweight.raw):
-        assert torch.equal(store.values, torch.ones(20))
+    for stored in (reweight.weights, reweight.weight_state.estimates):
+        assert torch.equal(stored, torch.ones(20))
     if hasattr(reweight, "coefficients"):
-        assert reweight.coefficients.values.isnan().all()
+        assert reweight.coefficients.isnan().all()
 
 
 def test_nothing_of_the_model_belongs_to_it() -> None:
@@ -249,7 +247,7 @@ def test_a_partial_refresh_runs_the_model_on_that_many_validation_samples_and_us
         reweight(model(losses(6)), None, torch.arange(6))
     assert model.rows == [6, 3] * 4
     # The model is held fixed, so what is remembered is what would be seen: after four steps nothing is missing.
-    full.load_state_dict({**full.state_dict(), "weight_state.used.slots": reweight.weight_state.used.slots})
+    full.load_state_dict({**full.state_dict(), "weight_state.weight_slots": reweight.weight_state.weight_slots})
     reweight(model(losses(6)), None, torch.arange(6))
     full(whole(losses(6)), None, torch.arange(6))
     torch.testing.assert_close(reweight.weights, full.weights)
@@ -316,7 +314,7 @@ def test_limits_hold_in_the_loss_and_the_estimate_is_kept_without_them(divergenc
         assert float(weights.mean()) == pytest.approx(1, rel=1e-5)
         assert weights.max() <= 1.2 * (1 + 1e-5)
         assert weights.sum() ** 2 / weights.square().sum() >= 0.995 * 9 * (1 - 1e-5)
-        assert torch.equal(limited.raw.values, free.weights)  # so the estimates do not part
+        assert torch.equal(limited.weight_state.estimates, free.weights)  # so the estimates do not part
         torch.testing.assert_close(limited.weights[index], weights)
     assert not torch.allclose(limited.weights, free.weights)
 

@@ -142,7 +142,7 @@ def test_algorithm_1_with_coefficients(name: str, steps: int) -> None:
         weights = weights_in_loss(reweight, z, np.zeros(len(index)), index)
         np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-9)
         kept[index] = expected
-    np.testing.assert_allclose(reweight.coefficients.values.numpy(), store, rtol=1e-8)
+    np.testing.assert_allclose(reweight.coefficients.numpy(), store, rtol=1e-8)
     np.testing.assert_allclose(reweight.weights.numpy(), kept, rtol=1e-8)
     assert kept.std() > 0.05
 
@@ -206,7 +206,7 @@ def test_algorithm_2_with_weights(steps: int) -> None:
         )
         weights = weights_in_loss(reweight, z, y[index], index, features=torch.tensor(z))
         np.testing.assert_allclose(weights, expected, atol=1e-7)
-        np.testing.assert_allclose(reweight.raw.values.numpy(), store, atol=1e-7)
+        np.testing.assert_allclose(reweight.weight_state.estimates.numpy(), store, atol=1e-7)
         kinds.add((estimated(y[index], y_val[val_index]).any(), estimated(y[index], y_val[val_index]).all()))
     assert (True, False) in kinds  # batches in which some classes were skipped
     assert store.std() > 0.05
@@ -241,8 +241,8 @@ def test_algorithm_2_with_coefficients(name: str) -> None:
         else:
             assert not weights.any()
     assert skipped > 0
-    np.testing.assert_allclose(reweight.raw.values.numpy(), kept, rtol=1e-8)
-    np.testing.assert_allclose(reweight.coefficients.values.numpy(), store, rtol=1e-8)
+    np.testing.assert_allclose(reweight.weight_state.estimates.numpy(), kept, rtol=1e-8)
+    np.testing.assert_allclose(reweight.coefficients.numpy(), store, rtol=1e-8)
 
 
 def test_the_class_prior_ratio_does_not_compound() -> None:
@@ -255,7 +255,7 @@ def test_the_class_prior_ratio_does_not_compound() -> None:
         weights = weights_in_loss(reweight, x, y, np.arange(4), features=torch.tensor(x))
         np.testing.assert_allclose(weights, [0.25, 0.25, 3.0, 3.0], rtol=1e-9)
     np.testing.assert_allclose(reweight.weights[:4].numpy(), [0.25, 0.25, 3.0, 3.0], rtol=1e-9)
-    np.testing.assert_allclose(reweight.raw.values[:4].numpy(), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(reweight.weight_state.estimates[:4].numpy(), 1.0, rtol=1e-9)
 
 
 @pytest.mark.parametrize("divergence", [KL(), MMD(width=WIDTH), Squared(width=WIDTH), Wasserstein(pretrain=0)])

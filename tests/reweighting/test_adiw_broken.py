@@ -80,7 +80,7 @@ def test_the_network_critic_and_all_others_stay_finite(divergence: Any) -> None:
         assert weights.isfinite().all()
         assert (weights[torch.arange(7) != step] > 0).any()
     state = [value for value in reweight.memory.values() if value.is_floating_point()]
-    assert all(value.isfinite().all() for value in [*state, reweight.weights, reweight.raw.values])
+    assert all(value.isfinite().all() for value in [*state, reweight.weights, reweight.weight_state.estimates])
 
 
 @pytest.mark.parametrize("divergence", [MMD(width=0.3), Squared(width=0.3, step_size=0.1)])
@@ -247,8 +247,9 @@ def test_broken_features_keep_their_weights_and_leave_the_others_alone(divergenc
 def test_a_stored_value_that_is_no_number_starts_afresh(divergence: Any) -> None:
     """As it may be in a state that was loaded."""
     reweight, fresh = make(divergence), make(divergence)
-    for store in (reweight.raw, getattr(reweight, "coefficients", reweight.raw)):
-        store.slots[3] = NAN
+    reweight.weight_state.estimates[3] = NAN
+    if hasattr(reweight, "coefficients"):
+        reweight.coefficients[3] = NAN
     index = torch.arange(7)
     loss, weights = call(reweight, TRAIN, index)
     expected, _ = call(fresh, TRAIN, index)

@@ -1,4 +1,4 @@
-"""Looking at the trusted samples ahead of the training pass gives the weights of looking at them in the step."""
+"""Evaluating the validation samples before the training pass gives the weights of evaluating them in the step."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def weights(ahead: bool, bf16: bool, **settings: Any) -> tuple[Tensor, Tensor]:
     for _ in range(7):
         x, y, index = torch.randn(8, 3), torch.randint(4, (8,)), torch.randperm(20)[:8]
         with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-            if ahead and reweight.val_stream.turn():
-                reweight.look()
+            if ahead:
+                reweight.refresh_validation()
             outputs = model(x)
         reweight(outputs, y, index, inputs=x).backward()
         optimizer.step()

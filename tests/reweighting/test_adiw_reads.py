@@ -31,10 +31,10 @@ class NoWaiting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def count_bad(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor]:
+def count_bad(index: Tensor, count: int, size: int, repeats: bool) -> tuple[Tensor, Tensor, bool]:
     """What ``check_index`` does on a GPU: on the CPU it looks at the index at once, and may."""
     bad = (index < 0) | (index >= size)
-    return torch.where(bad, size, index), bad.sum()
+    return torch.where(bad, size, index), bad.sum(), False
 
 
 DIVERGENCES = [
@@ -55,7 +55,7 @@ DIVERGENCES = [
 
 def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, **settings: Any) -> None:
     monkeypatch.setattr(weight_state, "check_index", count_bad)
-    monkeypatch.setattr(batches, "host_may_look", lambda values: False)
+    monkeypatch.setattr(batches, "host_can_read", lambda values: False)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
     val_set = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)

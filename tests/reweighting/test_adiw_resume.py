@@ -159,7 +159,7 @@ def test_a_state_of_other_settings_is_refused(settings: dict[str, Any], named: s
 def test_a_state_of_another_training_set_is_refused() -> None:
     state = start({"divergence": KL()}).reweight.state_dict()
     fresh = ADIW(nn.Linear(5, 3), CROSS_ENTROPY, VAL, NUM_TRAIN + 1, KL(), val_batch=8, warmup_steps=1)
-    expected = f"this state is of {NUM_TRAIN} training samples, but there are {NUM_TRAIN + 1} now: .*the same set"
+    expected = rf"{NUM_TRAIN} training samples, but there are {NUM_TRAIN + 1} now: .*the same training set"
     with pytest.raises(ValueError, match=expected):
         fresh.load_state_dict(state)
 

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from adiw import DIVERGENCES, State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.matching.batches import match
-from adiw.reweighting.estimation import descend, run_round
+from adiw.reweighting.estimation import descend, run_estimation
 
 NAN, INF = float("nan"), float("inf")
 Z_TRAIN = torch.tensor([0.1, 0.2, 0.4, 3.0, 5.0])
@@ -157,12 +157,12 @@ def test_samples_that_are_not_finite(divergence: Divergence, odd: float) -> None
     found, state = estimate_weights(z_train, z_val, divergence, steps=2)
     assert float(found[-1]) == 0
     assert bool(found.isfinite().all())
-    of_train = divergence.side == "train"
-    assert bool(state.params[-1 if of_train else 0].isnan()), "never estimated"
+    membership_train = divergence.side == "train"
+    assert bool(state.params[-1 if membership_train else 0].isnan()), "never estimated"
     if not state.memory:  # the network draws other random numbers for other sizes
         expected, alone = estimate_weights(Z_TRAIN, Z_VAL, divergence, steps=2)
         assert_close(found[:-1], expected, rtol=1e-5, atol=1e-6)
-        assert_close(state.params[:-1] if of_train else state.params[1:], alone.params, rtol=1e-5, atol=1e-6)
+        assert_close(state.params[:-1] if membership_train else state.params[1:], alone.params, rtol=1e-5, atol=1e-6)
 
 
 @every_deterministic
@@ -187,11 +187,11 @@ def test_new_samples_start_afresh_among_old_ones() -> None:
     """nan in the state means never estimated: the start is the divergence's own, the others go on."""
     params = torch.tensor([0.5, NAN, 1.5, NAN, 0.2])
     divergence = MMD(width=0.5)
-    done = run_round(divergence, match(Z_TRAIN[:, None], Z_VAL[:, None]), params, {}, 1, torch.Generator())
+    done = run_estimation(divergence, match(Z_TRAIN[:, None], Z_VAL[:, None]), params, {}, 1, torch.Generator())
     assert_close(done.start, torch.tensor([0.5, 1.0, 1.5, 1.0, 0.2]))
     assert_close(done.end, descend(done.problem, done.start, 0.1, 1))
     divergence = KL()
-    done = run_round(
+    done = run_estimation(
         divergence, match(Z_TRAIN[:, None], Z_VAL[:, None]), torch.tensor([0.1, NAN, 2.0]), {}, 1, torch.Generator()
     )
     assert_close(done.start[[0, 2]], torch.tensor([0.1, 2.0]))
@@ -204,7 +204,7 @@ def test_a_round_is_enough_to_evaluate_it_later(divergence: Divergence) -> None:
     z_val = torch.cat([Z_VAL, torch.tensor([NAN])])
     batches = match(Z_TRAIN[:, None], z_val[:, None])
     size = len(Z_TRAIN) if divergence.side == "train" else len(z_val)
-    done = run_round(divergence, batches, torch.full((size,), NAN), {}, 2, torch.Generator())
+    done = run_estimation(divergence, batches, torch.full((size,), NAN), {}, 2, torch.Generator())
     for value in (done.end, done.problem.objective(done.end), done.problem.gradient(done.end)):
         assert bool(value.isfinite().all())
 
@@ -224,7 +224,7 @@ def test_a_round_starts_the_memory_of_a_divergence_that_learns() -> None:
 
     def memory(divergence: Divergence) -> Mapping[str, Tensor]:
         size = Z_TRAIN if divergence.side == "train" else Z_VAL
-        return run_round(divergence, batches, torch.full_like(size, torch.nan), {}, 1, torch.Generator()).memory
+        return run_estimation(divergence, batches, torch.full_like(size, torch.nan), {}, 1, torch.Generator()).memory
 
     assert memory(KL()) == memory(Wasserstein()) == {}
     learnt = memory(Wasserstein("network"))

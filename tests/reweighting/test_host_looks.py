@@ -15,7 +15,7 @@ from adiw import ADIW
 from adiw.baselines import DIW
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.matching import batches
-from adiw.matching.batches import MatchedBatches, finite_part, match, unless_true
+from adiw.matching.batches import MatchedBatches, finite_mask, match, none_if_true
 
 DIVERGENCES = [
     KL(),
@@ -62,7 +62,7 @@ def train(method: Any, breaks: bool) -> tuple[list[Tensor], dict[str, Any]]:
 
 def assert_alike_both_ways(monkeypatch: pytest.MonkeyPatch, method: Any, breaks: bool) -> None:
     losses, state = train(method, breaks)
-    monkeypatch.setattr(batches, "host_may_look", lambda values: False)
+    monkeypatch.setattr(batches, "host_can_read", lambda values: False)
     expected, of_a_gpu = train(method, breaks)
     assert_close(losses, expected)
     state, of_a_gpu = flat(state), flat(of_a_gpu)
@@ -108,22 +108,22 @@ def test_diw(monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
 
 def test_nobody_is_masked_where_all_take_part() -> None:
     train, val = torch.tensor([[0.1], [0.2]]), torch.tensor([[0.3]])
-    assert match(train, val).of_train is None
-    assert match(train, val).of_val is None
-    assert match(train, val).taking_part("train") is match(train, val).taking_part("val") is None
+    assert match(train, val).membership_train is None
+    assert match(train, val).membership_val is None
     broken = torch.tensor([[math.nan]])
     for one, other in ((torch.cat([train, broken]), val), (train, torch.cat([val, broken]))):
-        of_train, of_val = match(one, other).taking_part("train"), match(one, other).taking_part("val")
-        assert of_train is not None
-        assert of_val is not None
-        assert of_train.tolist() == [True, True, False][: len(one)]
-        assert of_val.tolist() == [True, False][: len(other)]
+        found = match(one, other)
+        membership_train, membership_val = found.membership_train, found.membership_val
+        assert membership_train is not None
+        assert membership_val is not None
+        assert membership_train.tolist() == [True, True, False][: len(one)]
+        assert membership_val.tolist() == [True, False][: len(other)]
 
 
 def test_what_a_pair_says_of_everybody_is_what_it_says_of_each() -> None:
     z_train, z_val = torch.rand(4, 1), torch.rand(3, 1)
     said, each = match(z_train, z_val), MatchedBatches(z_train, z_val, torch.ones(4).bool(), torch.ones(3).bool())
-    for name in ("group_train", "group_val", "used_train", "used_val", "num_train", "num_val", "share_val"):
+    for name in ("group_train", "group_val", "included_train", "included_val", "num_train", "num_val", "share_val"):
         assert_close(getattr(said, name), getattr(each, name))
     for sides in (("train", "train"), ("train", "val"), ("val", "train")):
         assert torch.equal(said.same(*sides), each.same(*sides))
@@ -133,16 +133,16 @@ def test_what_a_pair_says_of_everybody_is_what_it_says_of_each() -> None:
 
 def test_values_whose_sum_is_too_large_are_asked_one_by_one() -> None:
     large = torch.full((4,), 3e38)
-    assert finite_part(large) is not None
-    assert bool(finite_part(large).all())  # type: ignore[union-attr]
+    assert finite_mask(large) is not None
+    assert bool(finite_mask(large).all())  # type: ignore[union-attr]
 
 
 def test_on_a_gpu_nobody_looks() -> None:
     """The meta device stands for it: a number of it is no number. Compiled steps are in test_dynamic_compiled."""
-    assert finite_part(torch.zeros(3, device="meta")).shape == (3,)  # type: ignore[union-attr]
-    assert unless_true(torch.ones((), dtype=torch.bool, device="meta")) is not None
-    assert unless_true(torch.tensor(True)) is None
-    assert unless_true(torch.tensor(False)) is not None
+    assert finite_mask(torch.zeros(3, device="meta")).shape == (3,)  # type: ignore[union-attr]
+    assert none_if_true(torch.ones((), dtype=torch.bool, device="meta")) is not None
+    assert none_if_true(torch.tensor(True)) is None
+    assert none_if_true(torch.tensor(False)) is not None
 
 
 def test_a_divergence_cannot_reach_what_the_method_remembers() -> None:

@@ -106,6 +106,6 @@ def test_losses_that_stay_broken_are_not_told_in_every_epoch() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(100):
-            weight_state.enter(torch.tensor([1]), torch.tensor([float("nan")]))
+            weight_state.begin_step(torch.tensor([1]), torch.tensor([float("nan")]))
             assert weight_state.summary().nonfinite_train == int(weight_state.seen_steps)
     assert [str(warning.message).split()[0] for warning in told] == ["1", "2", "4", "8", "16", "32", "64"]

@@ -11,7 +11,7 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from adiw.reweighting.model_evaluator import Criterion, ModelEvaluator, evaluation_mode
-from adiw.reweighting.transforms import Features, LossValue, Observed
+from adiw.reweighting.transforms import Features, LossValue
 from tests.several import group_of_one
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -40,10 +40,6 @@ def evaluator(model: nn.Module, criterion: Criterion = CROSS_ENTROPY, forward: A
     return ModelEvaluator(model, criterion, forward, LossValue())
 
 
-def look(evaluator: ModelEvaluator, batch: Any, outputs: Any, dtype: torch.dtype) -> Observed:
-    return evaluator.evaluate(batch, evaluator.precision_of(outputs), dtype)
-
-
 def test_every_module_is_left_in_its_own_mode() -> None:
     model = Recorder()
     model.train()
@@ -60,7 +56,7 @@ def test_every_module_is_left_in_its_own_mode() -> None:
 def test_evaluation_leaves_no_trace() -> None:
     model = Recorder()
     state, rng = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
-    observed = look(evaluator(model), (X, Y), torch.zeros(6, 3), torch.float32)
+    observed = evaluator(model).evaluate((X, Y), torch.zeros(6, 3), torch.float32)
     assert all(torch.equal(value, state[key]) for key, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), rng)
     assert model.calls == [(False, False, torch.float32)]
@@ -78,7 +74,7 @@ def test_inside_autocast_the_model_runs_in_half_precision_and_the_losses_do_not(
         return CROSS_ENTROPY(outputs, targets)
 
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        z = look(evaluator(model, criterion), (X, Y), model(X), torch.float32).z
+        z = evaluator(model, criterion).evaluate((X, Y), model(X), torch.float32).z
     assert model.calls == [(True, True, torch.bfloat16), (False, False, torch.bfloat16)]
     assert seen == [torch.float32]
     assert z.dtype == torch.float32
@@ -87,7 +83,7 @@ def test_inside_autocast_the_model_runs_in_half_precision_and_the_losses_do_not(
 def test_inside_autocast_whole_outputs_do_not_hide_it() -> None:
     model = Recorder(whole_outputs=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        look(evaluator(model), (X, Y), model(X), torch.float32)
+        evaluator(model).evaluate((X, Y), model(X), torch.float32)
     assert model.calls[-1] == (False, False, torch.bfloat16)
 
 
@@ -96,7 +92,7 @@ def test_after_autocast_half_precision_outputs_tell_of_it(dtype: torch.dtype) ->
     model = Recorder()
     with torch.autocast("cpu", dtype=dtype):
         outputs = model(X)
-    z = look(evaluator(model), (X, Y), outputs, torch.float32).z
+    z = evaluator(model).evaluate((X, Y), outputs, torch.float32).z
     assert model.calls[-1] == (False, False, dtype)
     with torch.no_grad(), evaluation_mode(model), torch.autocast("cpu", dtype=dtype):
         expected = model(X)
@@ -105,7 +101,7 @@ def test_after_autocast_half_precision_outputs_tell_of_it(dtype: torch.dtype) ->
 
 def test_without_autocast_there_is_none() -> None:
     model = Recorder()
-    look(evaluator(model), (X, Y), model(X), torch.float32)
+    evaluator(model).evaluate((X, Y), model(X), torch.float32)
     assert model.calls[-1] == (False, False, torch.float32)
 
 
@@ -114,7 +110,7 @@ def test_a_half_precision_model_needs_no_autocast() -> None:
     seen: list[bool] = []
     model.register_forward_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
     half = X.to(torch.bfloat16)
-    z = look(evaluator(model), (half, Y), model(half), torch.float32).z
+    z = evaluator(model).evaluate((half, Y), model(half), torch.float32).z
     assert seen == [False, False]
     assert z.dtype == torch.float32
 
@@ -128,7 +124,7 @@ def test_autocast_copies_of_an_evaluation_do_not_reach_the_next_training_pass() 
     kept: list[bool] = []
     model.register_forward_hook(lambda *_: kept.append(torch.is_autocast_cache_enabled()))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        look(evaluator(model), (X, Y), torch.zeros(6, 3), torch.float32)
+        evaluator(model).evaluate((X, Y), torch.zeros(6, 3), torch.float32)
         CROSS_ENTROPY(model(X).float(), Y).mean().backward()
     assert kept == [False, True]
     assert model.weight.grad is not None
@@ -142,7 +138,7 @@ def test_other_batches_go_through_forward() -> None:
     def forward(model: nn.Module, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         return model(batch["inputs"]), batch["labels"]
 
-    z = look(evaluator(model, forward=forward), batch, None, torch.float64).z
+    z = evaluator(model, forward=forward).evaluate(batch, None, torch.float64).z
     assert z.dtype == torch.float64
     torch.testing.assert_close(z[:, 0].float(), CROSS_ENTROPY(model(X), Y).detach())
 
@@ -150,7 +146,7 @@ def test_other_batches_go_through_forward() -> None:
 def test_forward_may_return_features_too() -> None:
     model = nn.Linear(4, 3)
     watching = ModelEvaluator(model, CROSS_ENTROPY, lambda m, b: (m(b[0]), b[1], b[0]), Features())
-    z = look(watching, (X, Y), None, torch.float32).z
+    z = watching.evaluate((X, Y), None, torch.float32).z
     torch.testing.assert_close(z, nn.functional.normalize(X))
 
 
@@ -159,17 +155,17 @@ def test_forward_may_return_features_too() -> None:
 )
 def test_forward_that_returns_something_else(result: object) -> None:
     with pytest.raises(TypeError, match=r"must return \(outputs, targets\) or \(outputs, targets, features\)"):
-        look(evaluator(nn.Linear(4, 3), forward=lambda m, b: result), (X, Y), None, torch.float32)
+        evaluator(nn.Linear(4, 3), forward=lambda m, b: result).evaluate((X, Y), None, torch.float32)
 
 
 @pytest.mark.parametrize("batch", [{"x": X}, X, (X,)])
 def test_batches_that_are_no_pairs_are_told_of_forward(batch: object) -> None:
     with pytest.raises(TypeError, match=r"batches must be \(x, y\), got .*forward=lambda"):
-        look(evaluator(nn.Linear(4, 3)), batch, None, torch.float32)
+        evaluator(nn.Linear(4, 3)).evaluate(batch, None, torch.float32)
 
 
 def test_a_model_without_parameters() -> None:
-    z = look(evaluator(nn.Flatten(), lambda o, t: o[:, 0]), (X, Y), torch.zeros(6, 4), torch.float32).z
+    z = evaluator(nn.Flatten(), lambda o, t: o[:, 0]).evaluate((X, Y), torch.zeros(6, 4), torch.float32).z
     assert torch.equal(z[:, 0], X[:, 0])
 
 
@@ -185,7 +181,7 @@ def test_the_probe_goes_through_the_model_inside_the_wrapper() -> None:
     with group_of_one():
         wrapped = DistributedDataParallel(plain)
         wrapped.register_forward_hook(lambda *_: pytest.fail("the wrapper was called"))
-        look(evaluator(wrapped), (X, Y), torch.zeros(6, 3), torch.float32)
+        evaluator(wrapped).evaluate((X, Y), torch.zeros(6, 3), torch.float32)
         assert evaluator(torch.compile(wrapped, backend="eager")).model is plain
     assert len(plain.calls) == 1
 

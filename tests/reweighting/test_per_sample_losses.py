@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adiw.reweighting.per_sample_losses import guard_gradient, per_sample_losses
+from adiw.reweighting.model_evaluator import per_sample_losses
+from adiw.reweighting.weight_state import zero_gradient
 
 
 def test_losses_pass_unchanged() -> None:
@@ -63,7 +64,7 @@ def test_an_empty_batch() -> None:
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
 def test_the_gradient_of_broken_rows_is_zero_and_that_of_the_others_is_untouched(shape: tuple[int, ...]) -> None:
     outputs = torch.ones(shape, requires_grad=True)
-    guard_gradient(outputs, torch.tensor([True, False, True]))
+    zero_gradient(outputs, torch.tensor([True, False, True]))
     scale = torch.tensor([2.0, float("nan"), 3.0]).view(-1, *[1] * (len(shape) - 1))
     (outputs * scale).sum().backward()
     assert outputs.grad is not None
@@ -72,10 +73,10 @@ def test_the_gradient_of_broken_rows_is_zero_and_that_of_the_others_is_untouched
 
 
 def test_the_guard_passes_over_outputs_it_cannot_hook() -> None:
-    guard_gradient({"logits": torch.zeros(2)}, torch.tensor([True, False]))
-    guard_gradient(torch.zeros(2), torch.tensor([True, False]))
+    zero_gradient({"logits": torch.zeros(2)}, torch.tensor([True, False]))
+    zero_gradient(torch.zeros(2), torch.tensor([True, False]))
     other = torch.ones(3, requires_grad=True)  # not one row per loss
-    guard_gradient(other, torch.tensor([True, False]))
+    zero_gradient(other, torch.tensor([True, False]))
     other.sum().backward()
     assert other.grad is not None
     assert other.grad.tolist() == [1.0, 1.0, 1.0]

@@ -20,10 +20,10 @@ def unit_rows(x: Tensor) -> Tensor:
 
 
 def test_the_loss_itself() -> None:
-    z, group = LossValue().observe(torch.tensor([0.5, 2.0]), "any targets", None)
+    z, group = LossValue().apply(torch.tensor([0.5, 2.0]), "any targets", None)
     assert z.tolist() == [[0.5], [2.0]]
     assert group is None
-    assert LossValue().factor(group) is None
+    assert LossValue().class_factor(group) is None
 
 
 @pytest.mark.parametrize("by", ["name", "module"])
@@ -33,7 +33,7 @@ def test_the_output_of_a_layer(by: str) -> None:
     features.attach(model)
     x, y = torch.randn(7, 4), torch.tensor([0, 1, 2, 0, 1, 2, 0])
     model(x)
-    z, group = features.observe(torch.zeros(7), y, None)
+    z, group = features.apply(torch.zeros(7), y, None)
     torch.testing.assert_close(z, unit_rows(model[:3](x)).detach())
     assert not z.requires_grad
     assert torch.equal(group, y)
@@ -45,7 +45,7 @@ def test_features_in_the_call_win_over_the_layer_and_are_flattened() -> None:
     features.attach(model)
     model(torch.randn(2, 4))
     passed = torch.randn(2, 3, 2, requires_grad=True)
-    z, group = features.observe(torch.zeros(2, dtype=torch.float64), None, passed)
+    z, group = features.apply(torch.zeros(2, dtype=torch.float64), None, passed)
     assert z.dtype == torch.float64
     assert not z.requires_grad
     torch.testing.assert_close(z.float(), unit_rows(passed.detach().flatten(1)))
@@ -57,14 +57,14 @@ def test_an_output_is_used_once() -> None:
     features = Features("0")
     features.attach(model)
     model(torch.randn(2, 4))
-    features.observe(torch.zeros(2), None, None)
+    features.apply(torch.zeros(2), None, None)
     with pytest.raises(ValueError, match="its layer has not run since the last call"):
-        features.observe(torch.zeros(2), None, None)
+        features.apply(torch.zeros(2), None, None)
 
 
 def test_without_layer_and_without_features() -> None:
     with pytest.raises(ValueError, match=r"it has no layer\); run the model first, or pass features="):
-        Features().observe(torch.zeros(2), None, None)
+        Features().apply(torch.zeros(2), None, None)
 
 
 def test_an_output_of_another_batch() -> None:
@@ -73,7 +73,7 @@ def test_an_output_of_another_batch() -> None:
     features.attach(model)
     model(torch.randn(3, 4))
     with pytest.raises(ValueError, match="3 hidden-layer outputs for 2 losses: call reweight right after"):
-        features.observe(torch.zeros(2), None, None)
+        features.apply(torch.zeros(2), None, None)
 
 
 def test_a_layer_that_is_not_there() -> None:
@@ -89,20 +89,20 @@ def test_attaching_to_a_second_model_lets_go_of_the_first() -> None:
     features.attach(first)
     features.attach(second)
     first(torch.randn(2, 4))
-    assert features.take() is None
+    assert features.take_output() is None
     second(torch.randn(2, 4))
-    assert features.take() is not None
+    assert features.take_output() is not None
 
 
 @pytest.mark.parametrize("size", [1e-40, 1e-30, 1e30, 3e37])
 def test_features_of_any_size_have_length_one(size: float) -> None:
-    z = Features().observe(torch.zeros(2), None, size * torch.tensor([[3.0, 4.0], [0.0, -1.0]])).z
+    z = Features().apply(torch.zeros(2), None, size * torch.tensor([[3.0, 4.0], [0.0, -1.0]])).z
     torch.testing.assert_close(z, torch.tensor([[0.6, 0.8], [0.0, -1.0]]))
 
 
 def test_a_row_of_zeros_stays_zero_and_a_broken_row_stays_broken() -> None:
     passed = torch.tensor([[0.0, 0.0], [3.0, 4.0], [float("nan"), 1.0], [float("inf"), 1.0]])
-    z, _ = Features().observe(torch.zeros(4), None, passed)
+    z, _ = Features().apply(torch.zeros(4), None, passed)
     torch.testing.assert_close(z[:2], torch.tensor([[0.0, 0.0], [0.6, 0.8]]))
     assert not z[2:].isfinite().all(1).any()
 
@@ -112,11 +112,11 @@ def test_a_row_of_zeros_stays_zero_and_a_broken_row_stays_broken() -> None:
 )
 def test_classes_need_one_integer_per_sample(targets: Tensor | None) -> None:
     with pytest.raises(ValueError, match=r"integer targets \(n,\), one class per sample; without class_prior"):
-        Features(num_classes=3).observe(torch.zeros(2), targets, torch.randn(2, 4))
+        Features(num_classes=3).apply(torch.zeros(2), targets, torch.randn(2, 4))
 
 
 def test_a_class_that_was_not_announced_belongs_to_no_group() -> None:
-    _, group = Features(num_classes=2).observe(torch.zeros(4), torch.tensor([0, 1, 2, -100]), torch.randn(4, 3))
+    _, group = Features(num_classes=2).apply(torch.zeros(4), torch.tensor([0, 1, 2, -100]), torch.randn(4, 3))
     assert group.tolist() == [0, 1, -1, -1]
 
 
@@ -124,10 +124,10 @@ def test_the_class_prior_ratio_is_a_factor_of_each_sample() -> None:
     features = Features(class_prior=torch.tensor([0.5, 2.0]))
     assert features.num_groups == 2
     assert features.minimum == 2
-    factor = features.factor(torch.tensor([1, 0, -1]))
+    factor = features.class_factor(torch.tensor([1, 0, -1]))
     assert factor is not None
     assert factor.tolist() == [2.0, 0.5, 1.0]
-    assert Features(num_classes=2).factor(torch.tensor([0])) is None
+    assert Features(num_classes=2).class_factor(torch.tensor([0])) is None
 
 
 def test_class_priors_that_make_no_sense() -> None:

@@ -1,4 +1,4 @@
-"""The stream of validation batches: which samples, how often they are read, and where a resumed run goes on."""
+"""The stream of validation batches: which samples, how often they are evaluated, where a resumed run continues."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
+from adiw.distributed.process_group import SingleProcess
 from adiw.reweighting.dataset_cache import map_tensors
-from adiw.reweighting.transforms import Observed
+from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from tests.teammates import Teammate, together
+
+ALONE = SingleProcess()
 
 
 class Numbers(Dataset[Any]):
@@ -38,9 +41,9 @@ def val_stream(
     return ValidationStream(dataset, batch, refresh, Generator().manual_seed(seed), **settings)
 
 
-def numbers(batch: Any) -> Observed:
+def numbers(batch: Any) -> TransformedBatch:
     """z of a sample is its own number, its group the label."""
-    return Observed(batch[0], batch[1])
+    return TransformedBatch(batch[0], batch[1])
 
 
 @pytest.mark.parametrize("refresh", [None, 2])
@@ -48,7 +51,7 @@ def numbers(batch: Any) -> Observed:
 def test_index_inputs_and_window_belong_together(cache_bytes: int, refresh: int | None) -> None:
     stream = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
     for step in range(9):
-        window = stream.read(numbers)
+        window = stream.batch_for_step(numbers, ALONE)
         known = ~window.z[:, 0].isnan()
         assert torch.equal(window.z[known, 0].long(), window.index[known])
         assert window.group is not None
@@ -58,7 +61,7 @@ def test_index_inputs_and_window_belong_together(cache_bytes: int, refresh: int 
 
 def test_the_whole_set_goes_by_in_one_order_round_and_round() -> None:
     stream = val_stream(Numbers(7), 3)
-    read = torch.cat([stream.next_batch()[0] for _ in range(7)])
+    read = torch.cat([stream.next_samples(ALONE)[0] for _ in range(7)])
     assert read[:7].sort().values.tolist() == list(range(7))
     assert read[:7].tolist() != list(range(7))
     assert torch.equal(read[:7], read[7:14])
@@ -73,7 +76,7 @@ def test_inputs_that_fit_are_read_when_it_is_made_and_never_again() -> None:
     made = Counter(dataset.reads)
     assert max(made.values()) <= 3  # twice to see that they do not change, and the first for its size
     for _ in range(10):
-        stream.next_batch()
+        stream.next_samples(ALONE)
     assert dataset.reads == made
 
 
@@ -86,7 +89,7 @@ def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
     assert streamed.cached is None
     assert cached.cached is not None
     for _ in range(8):
-        (i, (x, y)), (j, (u, v)) = streamed.next_batch(), cached.next_batch()
+        (i, (x, y)), (j, (u, v)) = streamed.next_samples(ALONE), cached.next_samples(ALONE)
         assert torch.equal(i, j)
         assert torch.equal(x, u)
         assert torch.equal(y, v)
@@ -99,12 +102,12 @@ def test_a_set_that_changes_is_not_cached() -> None:
         torch.manual_seed(0)
         stream = val_stream(Numbers(4, noise=0.5), 4)
         assert stream.cached is None
-        first, second = (stream.next_batch()[1][0] for _ in range(2))
+        first, second = (stream.next_samples(ALONE)[1][0] for _ in range(2))
     assert torch.equal(first.long(), second.long())
     assert not torch.equal(first, second)
 
 
-def test_making_a_probe_leaves_the_global_generator_alone_even_if_the_set_draws_from_it() -> None:
+def test_making_a_stream_leaves_the_global_generator_alone_even_if_the_set_draws_from_it() -> None:
     before = torch.get_rng_state()
     val_stream(Numbers(4, noise=0.5), 4)
     assert torch.equal(torch.get_rng_state(), before)
@@ -113,14 +116,14 @@ def test_making_a_probe_leaves_the_global_generator_alone_even_if_the_set_draws_
 def test_reading_from_the_cache_leaves_the_global_generator_alone() -> None:
     stream = val_stream(Numbers(7), 3)
     before = torch.get_rng_state()
-    stream.read(numbers)
+    stream.batch_for_step(numbers, ALONE)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_reading_a_stream_leaves_the_global_generator_alone() -> None:
     stream = val_stream(Numbers(7), 3, cache_bytes=0)
     before = torch.get_rng_state()
-    stream.read(numbers)
+    stream.batch_for_step(numbers, ALONE)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -128,13 +131,13 @@ def test_reading_a_stream_leaves_the_global_generator_alone() -> None:
 def test_a_set_smaller_than_the_batch_is_the_window(cache_bytes: int) -> None:
     stream = val_stream(Numbers(3), 256, cache_bytes=cache_bytes)
     for _ in range(3):
-        assert stream.read(numbers).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
+        assert stream.batch_for_step(numbers, ALONE).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_set_of_one_sample() -> None:
     stream = val_stream(Numbers(1), 4, 2)
     for _ in range(3):
-        window = stream.read(numbers)
+        window = stream.batch_for_step(numbers, ALONE)
         assert window.index.tolist() == [0]
         assert window.z.tolist() == [[0.0]]
 
@@ -144,13 +147,13 @@ def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> 
     rows: list[int] = []
     clock = torch.zeros(1)
 
-    def observe(batch: Any) -> Observed:
+    def observe(batch: Any) -> TransformedBatch:
         rows.append(len(batch[0]))
-        return Observed(batch[0] + 100 * clock, batch[1])
+        return TransformedBatch(batch[0] + 100 * clock, batch[1])
 
     for step in range(12):
         clock.fill_(step)
-        window = stream.read(observe)
+        window = stream.batch_for_step(observe, ALONE)
         assert len(window.index.unique()) == 6  # distinct samples
         seen = ~window.z[:, 0].isnan()
         assert int(seen.sum()) == min(2 * (step + 1), 6)
@@ -165,71 +168,71 @@ def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> 
 def test_the_window_holds_distinct_samples_whatever_the_sizes(size: int, refresh: int) -> None:
     stream = val_stream(Numbers(size), 5, refresh)
     for _ in range(3 * size):
-        assert len(stream.read(numbers).index.unique()) == 5
+        assert len(stream.batch_for_step(numbers, ALONE).index.unique()) == 5
 
 
 @pytest.mark.parametrize("refresh", [None, 2])
 @pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
-def test_a_resumed_stream_goes_on_where_it_stood(cache_bytes: int, refresh: int | None) -> None:
+def test_a_resumed_stream_continues_where_it_stopped(cache_bytes: int, refresh: int | None) -> None:
     first = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
     for _ in range(4):
-        first.read(numbers)
+        first.batch_for_step(numbers, ALONE)
     file = io.BytesIO()
     torch.save(first.state_dict(), file)
     file.seek(0)
     second = val_stream(Numbers(7), 5, refresh, seed=9, cache_bytes=cache_bytes)
-    second.read(numbers)  # a stream that is already open elsewhere
+    second.batch_for_step(numbers, ALONE)  # a stream that is already open elsewhere
     second.load_state_dict(torch.load(file, weights_only=True))
     for _ in range(6):
-        a, b = first.read(numbers), second.read(numbers)
+        a, b = first.batch_for_step(numbers, ALONE), second.batch_for_step(numbers, ALONE)
         assert torch.equal(a.index, b.index)
         assert torch.equal(a.z, b.z)
         assert torch.equal(a.group, b.group)
 
 
-def test_a_fresh_probe_takes_the_state_of_a_fresh_one() -> None:
+def test_a_fresh_stream_takes_the_state_of_a_fresh_one() -> None:
     first, second = val_stream(Numbers(7), 5, 2), val_stream(Numbers(7), 5, 2, seed=9)
-    second.read(numbers)
+    second.batch_for_step(numbers, ALONE)
     second.load_state_dict(first.state_dict())
     assert second.z is None
-    assert torch.equal(first.read(numbers).index, second.read(numbers).index)
+    assert torch.equal(first.batch_for_step(numbers, ALONE).index, second.batch_for_step(numbers, ALONE).index)
 
 
 def test_broken_samples_are_counted_by_their_number_each_time_they_are_read() -> None:
-    def observe(batch: Any) -> Observed:
+    def observe(batch: Any) -> TransformedBatch:
         z = torch.where(batch[0] == 2, float("inf"), batch[0])
-        return Observed(torch.where(batch[0] == 4, float("nan"), z), batch[1])
+        return TransformedBatch(torch.where(batch[0] == 4, float("nan"), z), batch[1])
 
     stream = val_stream(Numbers(6), 6, 3)
     for _ in range(4):
-        stream.read(observe)
+        stream.batch_for_step(observe, ALONE)
     assert stream.nonfinite.tolist() == [0, 0, 2, 0, 2, 0]
 
 
 def test_double_changes_z_but_not_the_inputs() -> None:
     stream = val_stream(Numbers(4), 4, 2).double()
-    assert stream.next_batch()[1][0].dtype == torch.float32
-    stream.read(lambda batch: Observed(batch[0].double(), batch[1]))
+    assert stream.next_samples(ALONE)[1][0].dtype == torch.float32
+    stream.batch_for_step(lambda batch: TransformedBatch(batch[0].double(), batch[1]), ALONE)
     assert stream.z is not None
     assert stream.float().z.dtype == torch.float32  # type: ignore[union-attr]
-    assert stream.window_index.dtype == torch.int64
+    assert stream.batch_index.dtype == torch.int64
 
 
 def test_mappings_and_texts() -> None:
     items = [{"x": torch.tensor([float(i)]), "y": i} for i in range(4)]
-    index, batch = val_stream(items, 3).next_batch()
+    index, batch = val_stream(items, 3).next_samples(ALONE)
     assert batch["x"][:, 0].tolist() == index.tolist()
     texts = [{"x": f"text {i}", "y": i} for i in range(4)]
     stream = val_stream(texts, 3)
     assert stream.cached is None  # no tensors to keep on a device
-    index, batch = stream.next_batch()
+    index, batch = stream.next_samples(ALONE)
     assert batch["x"] == [f"text {i}" for i in index.tolist()]
 
 
 def test_worker_processes_give_the_same_batches() -> None:
     alone, helped = val_stream(Numbers(7), 3, cache_bytes=0), val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
     for _ in range(4):
-        assert torch.equal(alone.next_batch()[1][0], helped.next_batch()[1][0])
+        assert torch.equal(alone.next_samples(ALONE)[1][0], helped.next_samples(ALONE)[1][0])
 
 
 class _Stream(IterableDataset[int]):
@@ -263,10 +266,10 @@ def test_sizes_that_make_no_sense(batch: int, refresh: int | None) -> None:
 
 
 def test_map_tensors_keeps_named_tuples() -> None:
-    observed = Observed(torch.zeros(2), torch.ones(2))
+    observed = TransformedBatch(torch.zeros(2), torch.ones(2))
     mapped = map_tensors(lambda x: x + 1, [observed, None])
     assert isinstance(mapped, list)
-    assert isinstance(mapped[0], Observed)
+    assert isinstance(mapped[0], TransformedBatch)
     assert mapped[0].group.tolist() == [2.0, 2.0]
     assert mapped[1] is None
 
@@ -275,53 +278,62 @@ def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
     stream = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
     rows: list[int] = []
 
-    def observe(batch: Any) -> Observed:
+    def observe(batch: Any) -> TransformedBatch:
         rows.append(len(batch[0]))
         return numbers(batch)
 
-    windows = [stream.read(observe).index.tolist() for _ in range(7)]
+    windows = [stream.batch_for_step(observe, ALONE).index.tolist() for _ in range(7)]
     assert rows == [4, 4, 4]
     assert windows[0] == windows[1] == windows[2]
     assert windows[3] == windows[4] == windows[5] != windows[0]
     other = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
     other.load_state_dict(stream.state_dict())
     for _ in range(4):  # two more steps that do not read, one that does
-        assert stream.read(numbers).index.tolist() == other.read(numbers).index.tolist()
+        assert (
+            stream.batch_for_step(numbers, ALONE).index.tolist()
+            == other.batch_for_step(numbers, ALONE).index.tolist()
+        )
 
 
-def test_a_state_says_where_the_turns_stand() -> None:
+def test_a_state_has_the_number_of_steps() -> None:
     first, second = val_stream(Numbers(10), 4, every=3), val_stream(Numbers(10), 4, every=3)
     reads = []
     for _ in range(2):
-        first.read(numbers)
+        first.batch_for_step(numbers, ALONE)
     second.load_state_dict(first.state_dict())
     for _ in range(5):
-        second.read(lambda batch: (reads.append(int(second.turns)), numbers(batch))[1])
+        second.batch_for_step(lambda batch: (reads.append(second.steps), numbers(batch))[1], ALONE)
     assert reads == [4, 7]  # the step after the third, and three later
 
 
-def test_who_looks_ahead_of_a_step_spares_it_the_look() -> None:
+def refresh(stream: ValidationStream) -> None:
+    stream.refresh(lambda: stream.evaluate_next(numbers, ALONE))
+
+
+def test_a_refresh_before_a_step_takes_the_place_of_the_one_within_it() -> None:
     ahead, within = val_stream(Numbers(10), 4, 2, every=2), val_stream(Numbers(10), 4, 2, every=2)
     for _ in range(5):
-        if ahead.turn():
-            ahead.look(numbers)
-        window, expected = ahead.read(refuse), within.read(numbers)
-        assert torch.equal(window.index, expected.index)
-        torch.testing.assert_close(window.z, expected.z, rtol=0, atol=0, equal_nan=True)
-    assert ahead.turns == within.turns == 5
+        refresh(ahead)
+        batch, expected = ahead.batch_for_step(refuse, ALONE), within.batch_for_step(numbers, ALONE)
+        assert torch.equal(batch.index, expected.index)
+        torch.testing.assert_close(batch.z, expected.z, rtol=0, atol=0, equal_nan=True)
+    assert ahead.steps == within.steps == 5
+    ahead.batch_for_step(refuse, ALONE)  # it is not due
+    with pytest.raises(AssertionError, match="must not evaluate"):  # a step without a refresh before it evaluates
+        ahead.batch_for_step(refuse, ALONE)
 
 
-def refuse(batch: Any) -> Observed:
-    raise AssertionError("this step was not to look")
+def refuse(batch: Any) -> TransformedBatch:
+    raise AssertionError("this step must not evaluate")
 
 
-def test_a_state_between_looking_ahead_and_the_step_is_one_before_the_step() -> None:
+def test_a_state_between_a_refresh_and_its_step_is_one_before_the_step() -> None:
     first, second = val_stream(Numbers(10), 4), val_stream(Numbers(10), 4)
-    assert first.turn()
+    first.refresh(lambda: None)
     second.load_state_dict(first.state_dict())
-    assert second.turns == 1
+    assert second.steps == 1
     reads: list[int] = []
-    second.read(lambda batch: (reads.append(1), numbers(batch))[1])
+    second.batch_for_step(lambda batch: (reads.append(1), numbers(batch))[1], ALONE)
     assert reads == [1]
 
 
@@ -333,44 +345,44 @@ def test_every_is_a_count(every: int) -> None:
 
 def test_one_sample_in_every_step_is_allowed() -> None:
     stream = val_stream(Numbers(4), 1, 1)
-    assert [len(stream.read(numbers).index) for _ in range(3)] == [1, 1, 1]
+    assert [len(stream.batch_for_step(numbers, ALONE).index) for _ in range(3)] == [1, 1, 1]
 
 
-def test_the_first_window_ends_the_order_so_that_the_first_read_goes_on_from_it() -> None:
+def test_the_first_batch_ends_the_order_so_that_the_first_refresh_continues_it() -> None:
     stream = val_stream(Numbers(7), 4, 2)
-    assert torch.equal(stream.window_index, stream.order[-4:])
+    assert torch.equal(stream.batch_index, stream.order[-4:])
     assert len(stream) == 7
 
 
-def test_who_needs_the_host() -> None:
+def test_host_work() -> None:
     assert val_stream(Numbers(4), 2).host_work is None
     streamed = val_stream(Numbers(4), 2, cache_bytes=0).host_work
     assert streamed == "the trusted samples are read by the host"
 
 
 def test_broken_vectors_count_once_whatever_is_broken_in_them() -> None:
-    def observe(batch: Any) -> Observed:
+    def observe(batch: Any) -> TransformedBatch:
         z = batch[0].expand(-1, 2).clone()
         z[batch[0][:, 0] == 2, 1] = float("nan")
         z[batch[0][:, 0] == 3] = float("inf")
-        return Observed(z, None)
+        return TransformedBatch(z, None)
 
     stream = val_stream(Numbers(5), 5, 5)
-    stream.read(observe)
+    stream.batch_for_step(observe, ALONE)
     assert stream.nonfinite.tolist() == [0, 0, 1, 1, 0]
     assert stream.nonfinite.dtype == torch.int32
 
 
 def test_without_groups_none_are_remembered() -> None:
     stream = val_stream(Numbers(6), 4, 2)
-    window = stream.read(lambda batch: Observed(batch[0], None))
+    window = stream.batch_for_step(lambda batch: TransformedBatch(batch[0], None), ALONE)
     assert window.group is None
     assert stream.group is None
 
 
 def test_moving_takes_everything_that_is_remembered_along() -> None:
     stream = val_stream(Numbers(6), 4, 2)
-    stream.read(numbers)
+    stream.batch_for_step(numbers, ALONE)
     stream.to("meta")
     assert stream.z is not None
     assert stream.group is not None
@@ -381,7 +393,7 @@ def test_moving_takes_everything_that_is_remembered_along() -> None:
 
 def test_a_loaded_state_is_a_copy() -> None:
     first, second = val_stream(Numbers(6), 4, 2), val_stream(Numbers(6), 4, 2)
-    first.read(numbers)
+    first.batch_for_step(numbers, ALONE)
     second.load_state_dict(first.state_dict())
     assert second.z is not None
     assert first.z is not None
@@ -393,21 +405,20 @@ def test_a_loaded_state_is_a_copy() -> None:
 @pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("groups", [True, False])
-def test_a_team_reads_what_one_reads(cache_bytes: int, size: int, groups: bool) -> None:
-    def observe(batch: Any) -> Observed:
-        return numbers(batch) if groups else Observed(batch[0], None)
+def test_several_processes_evaluate_what_one_evaluates(cache_bytes: int, size: int, groups: bool) -> None:
+    def observe(batch: Any) -> TransformedBatch:
+        return numbers(batch) if groups else TransformedBatch(batch[0], None)
 
-    def windows(processes: Teammate | None) -> tuple[list[Any], list[int]]:
+    def windows(processes: Teammate | SingleProcess) -> tuple[list[Any], list[int]]:
         stream = val_stream(Numbers(11), 7, 5, cache_bytes=cache_bytes)
-        stream.processes = stream.processes if processes is None else processes
         rows: list[int] = []
         found = []
         for _ in range(5):
-            window = stream.read(lambda batch: (rows.append(len(batch[0])), observe(batch))[1])
+            window = stream.batch_for_step(lambda batch: (rows.append(len(batch[0])), observe(batch))[1], processes)
             found.append([None if x is None else x.clone() for x in (window.index, window.z, window.group)])
         return found, rows
 
-    alone, _ = windows(None)
+    alone, _ = windows(ALONE)
     for found, rows in together(size, windows):
         assert rows == [-(-5 // size)] * 5  # each has its part only
         for (index, z, group), (expected_index, expected_z, expected_group) in zip(found, alone, strict=True):
@@ -426,7 +437,7 @@ class _WhoReads(Numbers):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_workers_read_when_there_are_some(workers: int) -> None:
-    _, (_, by_worker) = val_stream(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_batch()
+    _, (_, by_worker) = val_stream(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_samples(ALONE)
     assert by_worker.tolist() == [workers] * 4
 
 
@@ -446,58 +457,36 @@ class _Interrupts(Numbers):
 def test_workers_leave_interrupts_to_the_parent() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        _, (_, ignored) = val_stream(_Interrupts(4), 4, cache_bytes=0, workers=1).next_batch()
+        _, (_, ignored) = val_stream(_Interrupts(4), 4, cache_bytes=0, workers=1).next_samples(ALONE)
         assert ignored.tolist() == [1] * 4
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_step_that_comes_again_is_counted_once() -> None:
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_recording_a_step_does_not_use_up_its_refresh(monkeypatch: pytest.MonkeyPatch, repeats: int) -> None:
+    """Recording a CUDA graph executes nothing: the step comes again, replayed or, after a failure, eagerly."""
     stream = val_stream(Numbers(7), 3, every=2)
-    assert stream.turn()
-    stream.look(numbers)
-    stream.read(numbers)
-    stream.turn_again()
-    stream.read(numbers)
-    assert stream.turns == 1
-    assert not stream.turn()
+    refresh(stream)
+    with monkeypatch.context() as recording:
+        recording.setattr("adiw.reweighting.validation_stream.is_recording", lambda tensor: True)
+        for _ in range(repeats):
+            stream.batch_for_step(refuse, ALONE)
+    stream.batch_for_step(refuse, ALONE)
+    assert stream.steps == 1
+    assert not stream.refreshed
 
 
-def test_workers_end_with_the_probe_and_do_not_wait_for_the_collector() -> None:
+def test_workers_end_with_the_stream_and_do_not_wait_for_the_collector() -> None:
     made = val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
-    made.next_batch()
-    (worker,) = made._stream._workers  # type: ignore[union-attr]
+    made.next_samples(ALONE)
+    (worker,) = made._loaded._workers  # type: ignore[union-attr]
     del made
     assert not worker.is_alive()
 
 
 def test_a_list_of_one_sample_is_a_set() -> None:
-    assert val_stream([(torch.tensor([3.0]), 0)], 4).read(numbers).z.tolist() == [[3.0]]
-
-
-@pytest.mark.parametrize("size", [2, 3])
-def test_means_over_the_parts_become_the_mean_over_all(size: int) -> None:
-    values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0])
-
-    def member(processes: Teammate) -> tuple[list[float], float]:
-        made = val_stream(TensorDataset(torch.arange(5.0)[:, None]), 5)
-        made.processes = processes
-        real, part = made.real(), -(-5 // size)
-        assert isinstance(real, Tensor)
-        own = torch.cat([values, torch.full((3,), 99.0)])[processes.rank * part : (processes.rank + 1) * part]
-        mean = (own * real).mean()
-        made.add_means([mean])
-        return real.tolist(), float(mean)
-
-    found = together(size, member)
-    assert [one for real, _ in found for one in real] == [1.0] * 5 + [0.0]
-    assert [mean for _, mean in found] == pytest.approx([float(values.mean())] * size)
-
-
-def test_alone_all_samples_are_real() -> None:
-    made, mean = val_stream(TensorDataset(torch.arange(5.0)[:, None]), 5), torch.tensor(3.0)
-    made.add_means([mean])
-    assert (made.real(), float(mean)) == (1.0, 3.0)
+    assert val_stream([(torch.tensor([3.0]), 0)], 4).batch_for_step(numbers, ALONE).z.tolist() == [[3.0]]
 
 
 @pytest.mark.parametrize("setting", ["cache_bytes", "val_workers"])
@@ -507,7 +496,7 @@ def test_counts_are_refused_by_their_names(setting: str) -> None:
 
 
 def test_a_state_of_something_else_is_refused() -> None:
-    good = {"z": None, "group": None, "turns": 0}
-    for other in (["z"], {**good, "z": "text"}, {**good, "group": "text"}, {**good, "turns": None}, {"z": None}):
-        with pytest.raises(ValueError, match="not the state of a stream"):
+    good = {"z": None, "group": None, "steps": 0}
+    for other in (["z"], {**good, "z": "text"}, {**good, "group": "text"}, {**good, "steps": None}, {"z": None}):
+        with pytest.raises(ValueError, match="not the state of a validation stream"):
             val_stream(TensorDataset(torch.zeros(2, 1)), 2).set_extra_state(other)  # type: ignore[arg-type]

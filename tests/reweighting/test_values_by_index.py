@@ -1,4 +1,4 @@
-"""Numbers kept by index: what is read back, what is not kept, and which indices are refused."""
+"""Values stored by index: what is written, what is masked, and which indices are refused."""
 
 from __future__ import annotations
 
@@ -10,59 +10,55 @@ from torch import Tensor
 
 from adiw.matching import groups
 from adiw.reweighting import values_by_index
-from adiw.reweighting.values_by_index import ValuesByIndex, check_distinct, check_index, mean_of_duplicates
+from adiw.reweighting.values_by_index import check_index, mean_of_duplicates, write_by_index
 from tests.pretend import PretendCuda
 
 
-def test_a_sample_starts_from_the_fill_and_then_from_what_was_written() -> None:
-    store = ValuesByIndex(5, fill=2.0)
-    index = torch.tensor([4, 1])
-    assert store.read(index).tolist() == [2.0, 2.0]
-    store.write(index, torch.tensor([0.25, 0.75]))
-    assert store.read(torch.tensor([1, 4])).tolist() == [0.75, 0.25]
-    assert store.values.tolist() == [2.0, 0.75, 2.0, 2.0, 0.25]
-    assert len(store) == 5
+def test_values_are_written_at_their_index_and_nowhere_else() -> None:
+    slots = torch.ones(6)
+    write_by_index(slots, torch.tensor([4, 1]), torch.tensor([0.25, 0.75]))
+    assert slots.tolist() == [1.0, 0.75, 1.0, 1.0, 0.25, 1.0]
 
 
-def test_an_index_that_occurs_twice_takes_the_mean() -> None:
-    store = ValuesByIndex(3)
-    store.write(torch.tensor([2, 0, 2, 2]), torch.tensor([1.0, 7.0, 2.0, 6.0]))
-    assert store.values.tolist() == [7.0, 1.0, 3.0]
+def test_an_index_that_occurs_twice_gets_the_mean() -> None:
+    slots = torch.ones(4)
+    write_by_index(slots, torch.tensor([2, 0, 2, 2]), torch.tensor([1.0, 7.0, 2.0, 6.0]))
+    assert slots.tolist() == [7.0, 1.0, 3.0, 1.0]
 
 
-def test_masked_writes_keep_nothing_and_do_not_count_in_the_mean() -> None:
-    store = ValuesByIndex(4)
+def test_masked_values_are_not_written_and_do_not_count_in_the_mean() -> None:
+    slots = torch.ones(5)
     nan = float("nan")
-    store.write(
+    write_by_index(
+        slots,
         torch.tensor([0, 1, 1, 3, 3]),
         torch.tensor([nan, 4.0, float("inf"), 2.0, 3.0]),
         torch.tensor([False, True, False, True, True]),
     )
-    assert store.values.tolist() == [1.0, 4.0, 1.0, 2.5]
-    assert store.slots[-1] == 1.0  # nor does the spare slot
+    assert slots.tolist() == [1.0, 4.0, 1.0, 2.5, 1.0]  # nor does the last slot keep them
 
 
 def test_a_write_that_is_masked_as_a_whole_changes_no_bit() -> None:
-    store = ValuesByIndex(4)
-    store.write(torch.arange(4), torch.rand(4, generator=torch.Generator().manual_seed(0)))
-    before = store.slots.clone()
-    store.write(torch.tensor([0, 0, 3]), torch.tensor([5.0, 6.0, float("nan")]), torch.zeros(3, dtype=torch.bool))
-    assert torch.equal(store.slots, before)
+    slots = torch.rand(5, generator=torch.Generator().manual_seed(0))
+    slots[-1] = 1
+    before = slots.clone()
+    write_by_index(slots, torch.tensor([0, 0, 3]), torch.tensor([5.0, 6.0, float("nan")]), torch.zeros(3).bool())
+    assert torch.equal(slots, before)
 
 
 @given(data=st.data(), size=st.integers(1, 12))
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_against_a_dictionary(data: st.DataObject, size: int) -> None:
     entry = st.tuples(st.integers(0, size - 1), st.floats(0, 50, width=32), st.booleans())
-    store, expected = ValuesByIndex(size).double(), [1.0] * size
+    slots, expected = torch.ones(size + 1, dtype=torch.float64), [1.0] * size
     for _ in range(3):
         batch = data.draw(st.lists(entry, min_size=1, max_size=10))
         index, values, mask = (list(column) for column in zip(*batch, strict=True))
-        store.write(torch.tensor(index), torch.tensor(values, dtype=torch.float64), torch.tensor(mask))
+        write_by_index(slots, torch.tensor(index), torch.tensor(values, dtype=torch.float64), torch.tensor(mask))
         for i in set(index):
             kept = [v for j, v, m in batch if j == i and m]
             expected[i] = sum(kept) / len(kept) if kept else expected[i]
-        torch.testing.assert_close(store.values, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
+        torch.testing.assert_close(slots[:-1], torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 def test_equal_indices_get_bitwise_equal_values() -> None:
@@ -93,27 +89,19 @@ def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.Monkey
 
 
 def test_a_promise_of_distinct_indices_saves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = ValuesByIndex(3)
+    slots = torch.ones(4)
     monkeypatch.delattr(values_by_index, "mean_of_duplicates")
-    kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
-    assert kept.values.tolist() == [4.0, 1.0, 5.0]
-    with pytest.raises(NameError):  # without the promise they are looked for
-        kept.write(torch.tensor([2, 0]), torch.tensor([5.0, 4.0]))
+    write_by_index(slots, torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
+    assert slots.tolist() == [4.0, 1.0, 5.0, 1.0]
+    with pytest.raises(NameError):  # without the promise duplicates are searched for
+        write_by_index(slots, torch.tensor([2, 0]), torch.tensor([5.0, 4.0]))
 
 
-def test_everything_is_in_the_state_dict() -> None:
-    store, copy = ValuesByIndex(3, fill=float("nan")), ValuesByIndex(3, fill=float("nan"))
-    store.write(torch.tensor([1]), torch.tensor([0.5]))
-    copy.load_state_dict(store.state_dict())
-    assert copy.read(torch.tensor([1])).item() == 0.5
-    assert copy.read(torch.tensor([0, 2])).isnan().all()
-    assert not list(store.parameters())
-
-
-def test_double_keeps_doubles() -> None:
-    store = ValuesByIndex(2).double()
-    store.write(torch.tensor([0]), torch.tensor([1 / 3], dtype=torch.float64))
-    assert store.values[0].item() == 1 / 3
+def test_values_take_the_dtype_of_the_slots() -> None:
+    for dtype in (torch.float32, torch.float64):
+        slots = torch.ones(3, dtype=dtype)
+        write_by_index(slots, torch.tensor([0]), torch.tensor([1 / 3], dtype=torch.float64))
+        assert slots[0] == torch.tensor(1 / 3, dtype=dtype)
 
 
 @pytest.mark.parametrize("bad", [-1, 10, 2**40])
@@ -123,16 +111,18 @@ def test_an_index_out_of_range_is_named(bad: int) -> None:
 
 
 def test_the_first_and_the_last_sample_are_in_the_set() -> None:
-    index, bad = check_index(torch.tensor([0, 9]), 2, 10)
+    index, bad, distinct = check_index(torch.tensor([0, 9]), 2, 10)
     assert index.tolist() == [0, 9]
     assert bad is None
+    assert distinct is False
 
 
 def test_on_a_gpu_bad_indices_go_to_the_spare_slot_and_are_counted() -> None:
-    index, bad = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
+    index, bad, distinct = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
     assert index.tolist() == [9, 10, 10, 0]
     assert bad is not None
     assert int(bad) == 2
+    assert distinct is False
 
 
 @pytest.mark.parametrize(
@@ -157,10 +147,10 @@ def test_an_index_of_another_length(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
 def test_any_integer_type_is_an_index(dtype: torch.dtype) -> None:
     # 1000 does not fit in 8 bits: the comparison must not wrap round
-    index, bad = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
+    index, bad, distinct = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
     assert index.tolist() == [0, 100, 120]
     assert index.dtype == torch.int64
-    assert bad is None
+    assert (bad, distinct) == (None, False)
     high = torch.tensor([250], dtype=torch.uint8)
     assert check_index(high, 1, 1000)[0].tolist() == [250]
 
@@ -180,20 +170,22 @@ def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("index", [[1, 7, 4, 7], [7, 1, 7, 4, 9], [0, 3, 7, 7]])
 def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) -> None:
     with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
-        check_distinct(torch.tensor(index))
-    check_distinct(torch.tensor(sorted(set(index))))
+        check_index(torch.tensor(index), len(index), 10, repeats=False)
+    once = torch.tensor(sorted(set(index)))
+    assert check_index(once, len(once), 10, repeats=False)[2] is True
 
 
-def test_on_a_gpu_nobody_looks_for_a_sample_that_is_twice() -> None:
-    """Looking would stall the step."""
-    check_distinct(torch.tensor([3, 3]).as_subclass(PretendCuda))
+def test_on_a_gpu_repeats_are_not_searched_for() -> None:
+    """Reading the index would stall the step."""
+    index = torch.tensor([3, 3]).as_subclass(PretendCuda)
+    assert check_index(index, 2, 10, repeats=False)[2] is False
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_the_spare_slot_keeps_nothing(distinct: bool) -> None:
-    """What a mask or a bad index sends there is gone: whoever reads it finds what was there at first."""
-    store = ValuesByIndex(3, fill=7.0)
-    store.write(torch.tensor([0, 1]), torch.tensor([2.0, 4.0]), torch.tensor([True, False]), distinct)
-    assert store.slots.tolist() == [2.0, 7.0, 7.0, 7.0]
-    store.write(torch.tensor([3, 1]), torch.tensor([5.0, 6.0]))
-    assert store.slots.tolist() == [2.0, 6.0, 7.0, 7.0]
+def test_the_last_slot_keeps_nothing(distinct: bool) -> None:
+    """Masked values and bad indices are written there, and it is one again afterwards."""
+    slots = torch.ones(4)
+    write_by_index(slots, torch.tensor([0, 1]), torch.tensor([2.0, 4.0]), torch.tensor([True, False]), distinct)
+    assert slots.tolist() == [2.0, 1.0, 1.0, 1.0]
+    write_by_index(slots, torch.tensor([3, 1]), torch.tensor([5.0, 6.0]))
+    assert slots.tolist() == [2.0, 6.0, 1.0, 1.0]

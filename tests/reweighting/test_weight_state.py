@@ -1,4 +1,4 @@
-"""The books of a method: what a step counts and keeps, alone and in a team, and what a summary says of it."""
+"""The state of a method: what a step counts and stores, in one process and in several, and its summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from adiw.reweighting.summary import Summary
-from adiw.reweighting.transforms import Observed
+from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from adiw.reweighting.weight_state import WeightState
 from tests.pretend import PretendCuda
@@ -29,14 +29,16 @@ def on_gpu(index: list[int]) -> Tensor:
 
 def test_a_step_is_counted_and_broken_losses_by_sample() -> None:
     weight_state = WeightState(4, "Uniform()")
-    step = weight_state.enter(torch.tensor([3, 0, 1]), torch.tensor([1.0, NAN, -INF]))
-    weight_state.enter(torch.tensor([0]), torch.tensor([INF]))
+    step = weight_state.begin_step(torch.tensor([3, 0, 1]), torch.tensor([1.0, NAN, -INF]))
+    weight_state.begin_step(torch.tensor([0]), torch.tensor([INF]))
     assert int(weight_state.seen_steps) == 2
     assert int(weight_state.seen_samples) == 4
-    assert weight_state.nonfinite.tolist() == [2, 1, 0, 0, 0]
-    assert step.index.tolist() == step.everyone.tolist() == [3, 0, 1]
-    assert step.finite.tolist() == step.sound.tolist() == [True, False, False]
-    assert step.first is False  # nobody to share with
+    assert weight_state.nonfinite.tolist() == [2, 1, 0, 0]
+    assert step.index.tolist() == [3, 0, 1]
+    assert step.finite.tolist() == step.local_finite.tolist() == [True, False, False]
+    assert step.num_samples == 3
+    assert step.is_sample.tolist() == [True] * 3
+    assert step.starts_group is False
 
 
 def test_the_counters_are_integers_that_hold_a_long_run() -> None:
@@ -44,35 +46,46 @@ def test_the_counters_are_integers_that_hold_a_long_run() -> None:
     for name in ("seen_steps", "seen_samples", "bad_indices"):
         assert getattr(weight_state, name).dtype == torch.int64
     assert weight_state.nonfinite.dtype == torch.int32  # one for each sample
-    assert weight_state.nonfinite.tolist() == [0, 0, 0]
+    assert weight_state.nonfinite.tolist() == [0, 0]
 
 
 def test_the_warm_up_lasts_the_given_steps_or_one_epoch() -> None:
-    weight_state = WeightState(4, "Uniform()")
-    told = []
-    for _ in range(4):
-        weight_state.enter(torch.tensor([0, 1]), torch.ones(2))
-        told.append((weight_state.ready(3), weight_state.ready(None)))
+    states = [WeightState(4, "Uniform()", warmup_steps=steps) for steps in (3, None, 0)]
+    index, losses = torch.tensor([0, 1]), torch.ones(2)
+    flags = [tuple(state.begin_step(index, losses).past_warmup for state in states) for _ in range(4)]
     no = torch.tensor(False)
-    assert told == [(no, no), (no, no), (no, None), (None, None)]
+    assert flags == [(no, no, None), (no, no, None), (no, None, None), (None, None, None)]
 
 
-def test_on_a_gpu_nobody_asks_whether_the_warm_up_is_over() -> None:
-    """The meta device stands for it: there a question to the host raises."""
-    weight_state = WeightState(4, "Uniform()").to("meta")
+def test_the_host_does_not_read_from_a_device_whether_the_warm_up_is_over() -> None:
+    """The meta device stands for a GPU: reading a number from it raises."""
     for steps in (3, None):
-        ready = weight_state.ready(steps)
-        assert ready is not None
-        assert ready.is_meta
+        past_warmup = WeightState(4, "Uniform()", warmup_steps=steps).to("meta")._past_warmup()
+        assert past_warmup is not None
+        assert past_warmup.is_meta
+
+
+def test_during_the_warm_up_weights_are_one_and_nothing_is_stored() -> None:
+    state = WeightState(3, "Uniform()", warmup_steps=1, keep_estimates=True)
+    given, index = torch.tensor([2.0, 3.0]), torch.tensor([2, 0])
+    for expected, stored in (([1.0, 1.0], [1.0, 1.0, 1.0]), ([2.0, 3.0], [1.0, 1.0, 2.0])):
+        step = state.begin_step(index, torch.ones(2))
+        assert state.store(step, given, torch.tensor([True, False]), 10 * given).tolist() == expected
+        assert state.weights.tolist() == stored
+    assert state.estimates.tolist() == [1.0, 1.0, 20.0]
+    assert state.read_weights(step).tolist() == [2.0, 1.0]
+    assert state.read_estimates(step).tolist() == [20.0, 1.0]
+    assert "estimate_slots" in state.state_dict()
+    assert "estimate_slots" not in WeightState(3, "Uniform()").state_dict()
 
 
 def test_broken_samples_keep_their_weights_and_add_nothing() -> None:
     weight_state = WeightState(3, "Uniform()")
     logits = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     losses = logits * torch.tensor([1.0, INF, 1.0])
-    step = weight_state.enter(torch.tensor([0, 1, 2]), losses)
+    step = weight_state.begin_step(torch.tensor([0, 1, 2]), losses)
     weights = torch.tensor([2.0, 5.0, 4.0], dtype=torch.float64)
-    weight_state.keep(step, weights)
+    weight_state.store(step, weights, step.finite)
     assert weight_state.weights.tolist() == [2.0, 1.0, 4.0]
     mean = weight_state.weighted_mean(step, weights, losses, logits)
     assert mean.dtype == torch.float32
@@ -90,38 +103,31 @@ def test_a_training_set_has_samples(num_train: int) -> None:
 
 def test_a_training_set_may_have_one_sample() -> None:
     weight_state = WeightState(1, "Uniform()")
-    weight_state.enter(torch.tensor([0]), torch.ones(1))
+    weight_state.begin_step(torch.tensor([0]), torch.ones(1))
     assert weight_state.weights.tolist() == [1.0]
 
 
 def test_losses_on_another_device_are_refused() -> None:
     with pytest.raises(ValueError, match=r'outputs are on meta, but reweight is on cpu: call reweight\.to\("meta"\)'):
-        WeightState(3, "Uniform()").enter(torch.tensor([0]), torch.ones(1, device="meta"))
+        WeightState(3, "Uniform()").begin_step(torch.tensor([0]), torch.ones(1, device="meta"))
 
 
 def test_bad_indices_of_a_gpu_are_counted_kept_nowhere_and_raised_when_asked() -> None:
     weight_state = WeightState(3, "Uniform()")
     for _ in range(2):
-        step = weight_state.enter(on_gpu([2, 3, -1]), torch.ones(3))
-        weight_state.keep(step, torch.full((3,), 7.0))
+        step = weight_state.begin_step(on_gpu([2, 3, -1]), torch.ones(3))
+        weight_state.store(step, torch.full((3,), 7.0), step.finite)
     assert weight_state.weights.tolist() == [1.0, 1.0, 7.0]
     for asked in (weight_state.summary, weight_state.state_dict):
-        with pytest.raises(IndexError, match=r"4 indices since the start were not in the training set \(0 to 2\)"):
+        with pytest.raises(IndexError, match=r"4 indices so far were not in the training set \(0 to 2\)"):
             asked()
 
 
 def test_one_bad_index_is_enough() -> None:
     weight_state = WeightState(3, "Uniform()")
-    weight_state.enter(on_gpu([3]), torch.ones(1))
+    weight_state.begin_step(on_gpu([3]), torch.ones(1))
     with pytest.raises(IndexError, match="1 indices"):
         weight_state.summary()
-
-
-def test_whole_is_what_was_observed_when_alone() -> None:
-    weight_state, z, group = WeightState(3, "Uniform()"), torch.rand(2, 1), torch.tensor([1, 0])
-    assert weight_state.whole(Observed(z, group)).z is z
-    assert weight_state.whole(Observed(z, group)).group is group
-    assert weight_state.whole(Observed(z, None)).group is None
 
 
 def test_a_summary_counts_what_was_broken_and_names_the_samples() -> None:
@@ -129,19 +135,19 @@ def test_a_summary_counts_what_was_broken_and_names_the_samples() -> None:
     val_stream = ValidationStream(TensorDataset(torch.zeros(3, 1)), 3, None, torch.Generator())
     val_stream.nonfinite[1] = 2
     for _ in range(2):
-        weight_state.enter(torch.tensor([3, 0]), torch.tensor([NAN, 1.0]))
+        weight_state.begin_step(torch.tensor([3, 0]), torch.tensor([NAN, 1.0]))
     with pytest.warns(UserWarning, match="were not finite") as caught:
         summary = weight_state.summary(val_stream)
     assert [str(warning.message) for warning in caught] == [
-        "2 training losses so far were not finite and were left out; training samples: 3",
-        "2 validation losses so far were not finite and were left out; validation samples: 1",
+        "2 training losses so far were not finite and were excluded; training samples: 3",
+        "2 validation losses so far were not finite and were excluded; validation samples: 1",
     ]
     assert (summary.steps, summary.nonfinite_train, summary.nonfinite_val) == (2, 2, 2)
 
 
 def test_the_warning_points_at_whoever_asked_the_method() -> None:
     weight_state = WeightState(2, "Uniform()")
-    weight_state.enter(torch.tensor([1]), torch.tensor([NAN]))
+    weight_state.begin_step(torch.tensor([1]), torch.tensor([NAN]))
 
     def summary_of_a_method() -> Summary:
         return weight_state.summary()
@@ -154,7 +160,7 @@ def test_the_warning_points_at_whoever_asked_the_method() -> None:
 
 def test_a_sound_run_is_summarised_without_a_warning() -> None:
     weight_state = WeightState(4, "Uniform()")
-    weight_state.keep(weight_state.enter(torch.tensor([0, 1]), torch.ones(2)), torch.tensor([0.0, 3.0]))
+    weight_state.store(weight_state.begin_step(torch.tensor([0, 1]), torch.ones(2)), torch.tensor([0.0, 3.0]))
     last: Any = SimpleNamespace(problem=SimpleNamespace(objective=lambda params: params.sum()), end=torch.ones(2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -166,95 +172,96 @@ def test_a_sound_run_is_summarised_without_a_warning() -> None:
     assert (full.share_at_bound, full.objective) == (0.25, 2.0)
 
 
-def test_a_state_goes_on_under_the_same_settings_only() -> None:
+def test_a_state_is_resumed_under_the_same_settings_only() -> None:
     first, second = WeightState(3, "ADIW(kl)"), WeightState(3, "ADIW(kl)")
-    first.keep(first.enter(torch.tensor([1]), torch.ones(1)), torch.tensor([0.5]))
+    first.store(first.begin_step(torch.tensor([1]), torch.ones(1)), torch.tensor([0.5]))
     second.load_state_dict(first.state_dict())
     assert second.weights.tolist() == [1.0, 0.5, 1.0]
     assert int(second.seen_steps) == 1
-    assert "books.used.slots" in first.state_dict(prefix="books.")
+    assert "part.weight_slots" in first.state_dict(prefix="part.")
     with pytest.raises(ValueError, match=r"this state was made with ADIW\(kl\), but this is ADIW\(mmd\)"):
         WeightState(3, "ADIW(mmd)").load_state_dict(first.state_dict())
 
 
 def _two_steps(weight_state: WeightState, rank: int, size: int) -> dict[str, Any]:
-    """Two batches of a global stream, of which this member has every ``size``-th sample: uneven parts."""
-    means, firsts, padded, sound = [], [], [], []
+    """Two global batches, of which this process has every ``size``-th sample: uneven parts."""
+    means, starts, padded, finite = [], [], [], []
     for batch in (torch.tensor([4, 2, 0, 1, 3]), torch.tensor([1, 0, 4])):
         index = batch[rank::size]
         losses = torch.where((index == 2) | (index == 4), NAN, index.double())
-        step = weight_state.enter(index, losses)
-        weights = (index + 1).double() / 2
-        weight_state.keep(step, (step.everyone + 1).double() / 2)
+        step = weight_state.begin_step(index, losses)
+        weights = weight_state.store(step, (step.index + 1).double() / 2, step.finite)
         means.append(weight_state.weighted_mean(step, weights, losses, None))
-        firsts.append(step.first)
-        padded.append(weight_state.whole(Observed(losses[:, None], index)))
-        sound.append(step.sound.tolist())
-    return {"weight_state": weight_state, "means": means, "firsts": firsts, "whole": padded, "sound": sound}
+        starts.append(step.starts_group)
+        padded.append(TransformedBatch(*step.processes.gather([losses[:, None], index], [NAN, -1])))
+        finite.append(step.finite.tolist())
+    return {"weight_state": weight_state, "means": means, "starts": starts, "gathered": padded, "finite": finite}
 
 
-def test_a_team_keeps_the_books_of_one() -> None:
+def test_several_processes_have_the_state_of_one() -> None:
     alone = _two_steps(WeightState(5, "Uniform()").double(), 0, 1)
 
     def member(processes: Teammate) -> dict[str, Any]:
         weight_state = WeightState(5, "Uniform()").double()
         weight_state.processes = processes
-        weight_state.used.slots.fill_(1.0 + 6 * processes.rank)  # the first member's books are everybody's
+        weight_state.weight_slots.fill_(1.0 + 6 * processes.rank)  # rank 0's state is broadcast
         return _two_steps(weight_state, processes.rank, processes.size)
 
     members = together(2, member)
     for found in members:
-        assert found["firsts"] == [True, False]
+        assert found["starts"] == [True, False]
         for name, expected in alone["weight_state"].state_dict().items():
             if isinstance(expected, Tensor):
-                assert torch.equal(found["weight_state"].state_dict()[name], expected), name
+                end = -1 if name == "nonfinite_slots" else None  # its last slot counts what pads
+                mine = found["weight_state"].state_dict()[name]
+                assert torch.equal(mine.view(-1)[:end], expected.view(-1)[:end]), name
     for step, expected in enumerate(alone["means"]):
         mean = sum(found["means"][step] for found in members) / 2
         assert mean.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_a_team_sees_everybody_and_pads_what_is_missing() -> None:
+def test_several_processes_gather_all_samples_and_pad_shorter_parts() -> None:
     def member(processes: Teammate) -> dict[str, Any]:
         weight_state = WeightState(5, "Uniform()").double()
         weight_state.processes = processes
         return _two_steps(weight_state, processes.rank, processes.size)
 
     found = together(2, member)[0]
-    first, second = found["whole"]
+    first, second = found["gathered"]
     assert first.z[:, 0].nan_to_num(-9).tolist() == [-9, 0, 3, -9, 1, -9]  # 4 and 2 have no loss, the last pads
-    assert found["sound"][0] == [False, True, True, False, True, False]
+    assert found["finite"][0] == [False, True, True, False, True, False]
     assert first.group.tolist() == [4, 0, 3, 2, 1, -1]
     assert second.group.tolist() == [1, 4, -1, 0, -1, -1]
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_a_team_with_hardly_a_sample(count: int) -> None:
-    """The mean over the members is the loss of the only sample there is, or zero."""
+def test_several_processes_with_at_most_one_sample(count: int) -> None:
+    """The mean over the processes is the loss of the only sample, or zero."""
 
     def member(processes: Teammate) -> float:
         weight_state = WeightState(2, "Uniform()")
         weight_state.processes = processes
         index = torch.zeros(count if processes.rank == 0 else 0, dtype=torch.long)
         losses = torch.full((len(index),), 3.0)
-        step = weight_state.enter(index, losses)
-        assert weight_state.whole(Observed(losses[:, None], None)).group is None
-        return weight_state.weighted_mean(step, torch.ones(len(index)), losses, None).item()
+        step = weight_state.begin_step(index, losses)
+        assert step.processes.gather([losses[:, None], None], [NAN, -1])[1] is None
+        return weight_state.weighted_mean(step, weight_state.read_weights(step), losses, None).item()
 
     assert sum(together(2, member)) / 2 == 3.0 * count
 
 
 def test_a_sample_twice_in_a_batch_is_refused_where_it_was_not_allowed() -> None:
     index, losses = torch.tensor([1, 0, 1]), torch.ones(3)
-    assert WeightState(3, "Uniform()").enter(index, losses).index.tolist() == [1, 0, 1]
+    assert WeightState(3, "Uniform()").begin_step(index, losses).index.tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="sample 1 is twice in a batch"):
-        WeightState(3, "Uniform()", repeats=False).enter(index, losses)
-    WeightState(3, "Uniform()", repeats=False).enter(torch.tensor([1, 0, 2]), losses)
+        WeightState(3, "Uniform()", repeats=False).begin_step(index, losses)
+    WeightState(3, "Uniform()", repeats=False).begin_step(torch.tensor([1, 0, 2]), losses)
 
 
 def test_the_warning_comes_again_when_the_count_has_doubled() -> None:
     weight_state, told = WeightState(2, "Uniform()"), []
     for _ in range(5):
-        weight_state.enter(torch.tensor([1]), torch.tensor([NAN]))
+        weight_state.begin_step(torch.tensor([1]), torch.tensor([NAN]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             weight_state.summary()
@@ -274,19 +281,20 @@ def test_a_state_knows_its_training_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repeats", "is_cuda", "processes", "expected"),
-    [
-        (False, False, 1, True),
-        (True, False, 1, False),
-        (False, True, 1, False),
-        (False, False, 2, False),
-        (True, True, 2, False),
-    ],
+    ("repeats", "gpu", "expected"), [(False, False, True), (True, False, False), (False, True, False)]
 )
-def test_only_what_was_looked_at_is_known_to_be_distinct(
-    repeats: bool, is_cuda: bool, processes: int, expected: bool
-) -> None:
-    weight_state = WeightState(5, "Uniform()", repeats)
-    weight_state.processes = SimpleNamespace(size=processes)  # type: ignore[assignment]
-    index: Any = SimpleNamespace(is_cuda=is_cuda)
-    assert weight_state.distinct(index) is expected
+def test_only_an_index_that_was_checked_is_known_to_be_distinct(repeats: bool, gpu: bool, expected: bool) -> None:
+    index = on_gpu([1, 0]) if gpu else torch.tensor([1, 0])
+    assert WeightState(5, "Uniform()", repeats=repeats).begin_step(index, torch.ones(2)).distinct is expected
+
+
+def test_another_process_may_have_the_same_sample() -> None:
+    def member(processes: Teammate) -> Tensor:
+        state = WeightState(3, "Uniform()", repeats=False)
+        state.processes = processes
+        step = state.begin_step(torch.tensor([1]), torch.ones(1))
+        assert step.distinct is False
+        state.store(step, torch.tensor([2.0, 4.0]), step.finite)
+        return state.weights
+
+    assert [weights.tolist() for weights in together(2, member)] == [[1.0, 3.0, 1.0]] * 2

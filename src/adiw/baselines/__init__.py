@@ -1,8 +1,8 @@
-"""What ADIW is compared with: each is made and called exactly as ``adiw.ADIW`` is, so one training step serves all.
+"""Methods that ADIW is compared with. Each is made and called as ``adiw.ADIW`` is, so one training step serves all.
 
-``reweight(outputs, targets, index, inputs=None)`` gives a scalar loss, ready for backward. ``reweight.weights`` holds
-the last weight of every training sample in one unit for all methods: the loss is mean(weights * loss), so one means
-"as without weighting".
+``reweight(outputs, targets, index, inputs=None)`` returns a scalar loss, ready for backward. ``reweight.weights``
+holds the last weight of every training sample. All methods use one unit: the loss is mean(weights * loss), so that
+ones mean no weighting.
 """
 
 from __future__ import annotations

@@ -9,19 +9,18 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.arguments import check_count, is_positive
-from adiw.baselines import interior
-from adiw.baselines.quadratic import resolve_solver
+from adiw.arguments import is_positive
+from adiw.baselines import interior_point
+from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMD, MMDProblem
 from adiw.matching.batches import MatchedBatches, match
-from adiw.matching.groups import masked
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
-from adiw.reweighting.transforms import LossValue, Observed
-from adiw.reweighting.validation_stream import ValidationStream, Window
-from adiw.reweighting.weight_state import WeightState
+from adiw.reweighting.transforms import LossValue, TransformedBatch
+from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
+from adiw.reweighting.weight_state import Step, WeightState
 
 RIDGE = 1e-5  # added to the diagonal of K
 
@@ -38,9 +37,9 @@ class DIW(nn.Module):
             between the batch's training losses.
         solver: "gpu" (interior point on the model's device, no other package), or "cvxopt" or "osqp" on the CPU.
         reduction: "mean" for mean(w * loss), or "sum" for sum(w * loss), as in the public code. The paper compares
-            all methods at one learning rate; under SGD a sum over a batch of 256 would take steps 256 times as long
-            as theirs, so the mean is the default. ``weights`` holds w either way.
-        warmup_steps: steps with weights of one at first; by default one epoch, as in the public code.
+            all methods at one learning rate; under SGD a sum over a batch of 256 would take steps 256 times as long,
+            so the mean is the default. ``weights`` holds w either way.
+        warmup_steps: first steps, in which all weights are one; by default one epoch, as in the public code.
 
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
@@ -73,24 +72,21 @@ class DIW(nn.Module):
             raise ValueError(f'width must be a positive number (sigma) or "quantile", got {width!r}')
         if reduction not in ("mean", "sum"):
             raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
-        if warmup_steps is not None:
-            check_count("warmup_steps", warmup_steps, least=0)
-        self.width, self.reduction, self.warmup_steps = width, reduction, warmup_steps
+        self.width, self.reduction = width, reduction
         self.solve = resolve_solver(solver)
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         order = ResumableGenerator(generator).on_host()
         self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
-        self.weight_state = WeightState(
-            num_train, f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})"
-        )
-        self.val_stream.processes = self.weight_state.processes
-        follow(self, model)
+        settings = f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})"
+        self.weight_state = WeightState(num_train, settings, warmup_steps=warmup_steps)
+        move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, fuse an iteration of the solver "gpu"; the others stay."""
+        """Let torch.compile, with these arguments, fuse an iteration of the solver "gpu". Others ignore it."""
         if self.host_work is None:
-            self.solve = partial(interior.solve, advance=torch.compile(interior.advance, *args, **kwargs))
+            advance = torch.compile(interior_point.advance, *args, **kwargs)
+            self.solve = partial(interior_point.solve, advance=advance)
 
     @property
     def weights(self) -> Tensor:
@@ -104,44 +100,28 @@ class DIW(nn.Module):
             return losses.mean()
         reason = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
         batch = self.evaluator.training_batch(inputs, targets, reason)
-        step = self.weight_state.enter(index, losses)
-        if step.first:
-            self.weight_state.processes.share_state(self)
+        step = self.weight_state.begin_step(index, losses, self)
+        evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)
         with torch.no_grad():
-            train, val = self._observe(batch, outputs)
-            weights = self.estimate(step.everyone, self.weight_state.whole(train), val, step.sound)
-            weights = self.weight_state.processes.own(weights, len(losses))
+            train = TransformedBatch(*step.processes.gather(evaluate(batch), [float("nan"), -1]))
+            val = self.val_stream.batch_for_step(evaluate, step.processes)
+            weights = self.estimate(step, train, val)
         mean = self.weight_state.weighted_mean(step, weights, losses, outputs)
-        if self.reduction == "mean":
-            return mean
-        return mean * (len(losses) if self.weight_state.processes.size == 1 else step.present.sum())
+        return mean if self.reduction == "mean" else mean * step.num_samples
 
-    def _observe(self, batch: Any, outputs: Any) -> tuple[Observed, Window]:
-        """z of the training batch and of a validation batch, in evaluation mode."""
-        dtype = self.weight_state.used.slots.dtype
-        train = self.evaluator.evaluate(batch, self.evaluator.precision_of(outputs), dtype)
-        val = self.val_stream.read(
-            lambda val_batch: self.evaluator.evaluate(val_batch, self.evaluator.precision_of(outputs), dtype)
-        )
-        return train, val
-
-    def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
-        """Weight estimation alone, see ``adiw.ADIW.estimate``: (n,), zero for samples whose z is not finite."""
+    def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
+        """Estimate and store the weights, see ``adiw.ADIW.estimate``: (g,), zero where z is not finite."""
         batches = match(train.z.double(), val.z.double())
         solution = self.solve(kernel_mean_matching(batches, self.width))
-        weights = masked(
-            self.weight_state.ready(self.warmup_steps), masked(batches.taking_part("train"), solution), 1
-        )
-        self.weight_state.used.write(index, weights, finite)
-        return weights
+        return self.weight_state.store(step, torch.where(batches.included_train, solution, 0), step.finite)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary(self.val_stream, bound=MMD().upper)
 
 
 def kernel_mean_matching(batches: MatchedBatches, width: float | Literal["quantile"]) -> MMDProblem:
-    """DIW's quadratic program for a pair of batches, the ridge included."""
+    """DIW's quadratic program for two matched batches, with the ridge."""
     if width == "quantile":
         # exp(-gamma d^2) is the kernel of width one between values scaled by sqrt(2 gamma).
         scale = (2 * quantile_gamma(batches)).sqrt()
@@ -159,7 +139,7 @@ def quantile_gamma(batches: MatchedBatches, share: float = 0.01) -> Tensor:
     first, second = torch.triu_indices(
         len(batches.z_train), len(batches.z_train), offset=1, device=batches.z_train.device
     )
-    both = batches.used_train[first] & batches.used_train[second]
+    both = batches.included_train[first] & batches.included_train[second]
     distance = (batches.z_train[first, 0] - batches.z_train[second, 0]).abs()
     known = torch.cat([torch.where(both, distance, torch.nan), distance.new_full((1,), torch.nan)])
     return known.nanquantile(share).nan_to_num(0)

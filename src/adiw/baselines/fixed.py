@@ -1,4 +1,4 @@
-"""Fixed weights: known beforehand (an oracle) or estimated beforehand (two-step importance weighting)."""
+"""Fixed weights: known (an oracle), or estimated before training (two-step importance weighting)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.weight_state import WeightState
@@ -44,7 +44,7 @@ class Fixed(nn.Module):
         self.weight_state = WeightState(num_train, "Fixed()")
         weights = _check_weights(weights, num_train)
         self.weight_state.weights.copy_(weights)
-        follow(self, model)
+        move_to_device_of(model, self)
 
     @property
     def weights(self) -> Tensor:
@@ -56,11 +56,11 @@ class Fixed(nn.Module):
         losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        step = self.weight_state.enter(index, losses)
-        return self.weight_state.weighted_mean(step, self.weight_state.used.read(step.index), losses, outputs)
+        step = self.weight_state.begin_step(index, losses, self)
+        return self.weight_state.weighted_mean(step, self.weight_state.read_weights(step), losses, outputs)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary()
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.baselines.virtual import Virtual
+from adiw.baselines.functional_model import FunctionalModel
 from adiw.matching.limits import rescale_to_mean_one
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.model_evaluator import Criterion, Forward, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.validation_stream import ValidationStream
@@ -20,14 +20,14 @@ from adiw.reweighting.weight_state import WeightState
 class L2R(nn.Module):
     """w_i = max(0, -d L_val(theta - alpha sum_j eps_j grad loss_j) / d eps_i) at eps = 0   (Ren et al. 2018).
 
-    The weights of a batch are then scaled to sum one, or stay zero. The derivative is
+    The weights of a batch are then scaled to sum to one, unless all are zero. The derivative is
     alpha <grad L_val(theta), grad loss_i(theta)>, and alpha cancels: one validation gradient and one forward-mode
-    pass over the training batch give the weights exactly, with no second-order graph. Operators without forward mode
-    fall back to double backward, with one warning.
+    pass over the training batch give the weights exactly, with no second-order graph. For operators without forward
+    mode double backward is used, with one warning.
 
     The loss is sum(w * loss), zero where no sample agrees with the validation gradient. ``weights`` holds n * w, so
     that the loss is mean(weights * loss) as for every other method. Both passes run in the mode that the model is in
-    (training mode while it trains) and leave its buffers untouched; see ``Virtual``.
+    (training mode while it trains) and do not change its buffers; see ``FunctionalModel``.
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
 
@@ -54,16 +54,15 @@ class L2R(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        self.virtual = Virtual(model, criterion, forward)
+        self.functional = FunctionalModel(model, criterion, forward)
         order = ResumableGenerator(generator).on_host()
         self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
         self.weight_state = WeightState(num_train, "L2R()")
-        self.val_stream.processes = self.weight_state.processes
-        follow(self, model)
+        move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, translate the virtual passes; see ``Virtual.compile``."""
-        self.virtual.compile(*args, **kwargs)
+        """Let torch.compile, with these arguments, compile the passes; see ``FunctionalModel.compile``."""
+        self.functional.compile(*args, **kwargs)
 
     @property
     def weights(self) -> Tensor:
@@ -72,23 +71,23 @@ class L2R(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """sum(w * loss) of a batch: a scalar, ready for backward."""
-        evaluator = self.virtual.evaluator
+        evaluator = self.functional.evaluator
         losses = evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
         batch = evaluator.training_batch(inputs, targets, "L2R differentiates the losses of the training batch")
-        step, processes = self.weight_state.enter(index, losses), self.weight_state.processes
-        if step.first:
-            self.virtual.check_processes()
-            processes.share_state(self)
-        theta = self.virtual.theta()
-        direction = self.virtual.validation_gradient(theta, self.val_stream, outputs)
-        agreement = self.virtual.slopes(theta, batch, outputs, direction)
-        agreement = processes.gather(torch.where(step.finite, agreement, 0).clamp_min(0), 0)
-        weights = rescale_to_mean_one(agreement, float("inf"), step.present)  # n times the w that sums to one
-        self.weight_state.keep(step, weights)
-        return self.weight_state.weighted_mean(step, processes.own(weights, len(losses)), losses, outputs)
+        step = self.weight_state.begin_step(index, losses, self)
+        if step.starts_group:
+            self.functional.refuse_batch_norm()
+        theta = self.functional.theta()
+        direction = self.functional.validation_gradient(theta, self.val_stream, outputs, step.processes)
+        agreement = self.functional.jvp(theta, batch, outputs, direction)
+        agreement = torch.where(step.local_finite, agreement, 0).clamp_min(0)
+        (agreement,) = step.processes.gather([agreement], [0])
+        weights = rescale_to_mean_one(agreement, float("inf"), step.is_sample)  # n times the w that sums to one
+        weights = self.weight_state.store(step, weights, step.finite)
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary(self.val_stream)

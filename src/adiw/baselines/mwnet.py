@@ -10,9 +10,9 @@ from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from adiw.arguments import is_positive
-from adiw.baselines.virtual import Virtual
+from adiw.baselines.functional_model import FunctionalModel
 from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
-from adiw.reweighting.model_evaluator import Criterion, Forward, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.validation_stream import ValidationStream
@@ -30,13 +30,13 @@ class MWNet(nn.Module):
         the loss is mean(V_new * loss)                  not normalised, so weights lie between 0 and 1.
     The gradient of psi is exact without a second-order graph:
         d L_val / d psi = -(lr / n) sum_i <grad L_val(theta_hat), grad loss_i(theta)> dV_i / d psi,
-    whose inner products are one forward-mode pass over the training batch. Operators without forward mode fall back
-    to double backward, with one warning. Passes run in the mode that the model is in and leave its buffers untouched;
-    see ``Virtual``. (With dropout the step and the inner products see different masks.)
+    whose inner products are one forward-mode pass over the training batch. For operators without forward mode double
+    backward is used, with one warning. Passes run in the mode that the model is in and do not change its buffers; see
+    ``FunctionalModel``. (With dropout the step and the inner products have different masks.)
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
-        optimizer: that of the model; the virtual step takes the current learning rate of its first group.
-        learning_rate: a fixed one instead.
+        optimizer: that of the model; the virtual step uses the current learning rate of its first group.
+        learning_rate: a fixed learning rate instead.
 
     >>> model = nn.Linear(2, 3)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -72,18 +72,17 @@ class MWNet(nn.Module):
         if learning_rate is not None and not is_positive(learning_rate):
             raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
         self.optimizer, self.learning_rate = optimizer, learning_rate
-        self.virtual = Virtual(model, criterion, forward)
+        self.functional = FunctionalModel(model, criterion, forward)
         generator = ResumableGenerator(generator).on(torch.device("cpu"))
         self.val_stream = ValidationStream(val_set, val_batch, None, generator, cache_bytes, val_workers)
         self.network = start_network(generator)
         self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
         self.weight_state = WeightState(num_train, "MWNet()")
-        self.val_stream.processes = self.weight_state.processes
-        follow(self, model)
+        move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, translate the virtual passes; see ``Virtual.compile``."""
-        self.virtual.compile(*args, **kwargs)
+        """Let torch.compile, with these arguments, compile the passes; see ``FunctionalModel.compile``."""
+        self.functional.compile(*args, **kwargs)
 
     @property
     def weights(self) -> Tensor:
@@ -92,43 +91,42 @@ class MWNet(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(V * loss) of a batch: a scalar, ready for backward."""
-        evaluator = self.virtual.evaluator
+        evaluator = self.functional.evaluator
         losses = evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
         batch = evaluator.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
-        step = self.weight_state.enter(index, losses)
-        if step.first:
-            self.virtual.check_processes()
-            self.weight_state.processes.share_state(self)
-        values = torch.where(step.finite, losses, 0).detach()
+        step = self.weight_state.begin_step(index, losses, self)
+        if step.starts_group:
+            self.functional.refuse_batch_norm()
+        values = torch.where(step.local_finite, losses, 0).detach()
         self._learn(step, values, batch, outputs)
-        weights = self._evaluate(values).detach()
-        self.weight_state.keep(step, self.weight_state.processes.gather(weights, 1.0))
+        (weights,) = step.processes.gather([self._evaluate(values).detach()], [1.0])
+        weights = self.weight_state.store(step, weights, step.finite)
         return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def _learn(self, step: Step, values: Tensor, batch: Any, outputs: Any) -> None:
-        """One step of Adam on psi, from the losses ``values`` (n,) and the batch that they belong to."""
-        rate, processes = self._learning_rate(), self.weight_state.processes
-        share = 1 if processes.size == 1 else len(values) / step.present.sum()  # of the batch: ours of all samples
-        theta = self.virtual.theta()
+        """One step of Adam on psi, from the losses ``values`` (n,) of the training batch."""
+        rate, processes = self._learning_rate(), step.processes
+        share = len(values) / step.num_samples  # this process's fraction of the batch
+        theta = self.functional.theta()
         with torch.enable_grad():
             weights = self._evaluate(values)
-        descent, _ = self.virtual.gradient(theta, batch, outputs, share * weights.detach())
-        processes.add(descent.values())
-        ahead = {name: value - rate * descent[name] for name, value in theta.items()}
-        direction = self.virtual.validation_gradient(ahead, self.val_stream, outputs)
-        slopes = self.virtual.slopes(theta, batch, outputs, direction)
+        descent, _ = self.functional.gradient(theta, batch, outputs, share * weights.detach())
+        processes.sum_(descent.values())
+        theta_hat = {name: value - rate * descent[name] for name, value in theta.items()}
+        direction = self.functional.validation_gradient(theta_hat, self.val_stream, outputs, processes)
+        products = self.functional.jvp(theta, batch, outputs, direction)
         psi = list(self.network.parameters())
-        gradients = torch.autograd.grad(weights, psi, -rate * share / len(values) * slopes)
-        processes.add(gradients)
+        gradients = torch.autograd.grad(weights, psi, -rate * share / len(values) * products)
+        processes.sum_(gradients)
         for parameter, gradient in zip(psi, gradients, strict=True):
             parameter.grad = gradient
         self.adam.step()
         self.adam.zero_grad()
 
     def _learning_rate(self) -> Any:
-        """A number, or a tensor where the optimizer keeps its learning rate in one."""
+        """A number, or a tensor if the optimizer's learning rate is one."""
         return self.learning_rate if self.optimizer is None else self.optimizer.param_groups[0]["lr"]
 
     def _evaluate(self, values: Tensor) -> Tensor:
@@ -139,7 +137,7 @@ class MWNet(nn.Module):
             return weights.to(values.dtype)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary(self.val_stream, bound=1.0)
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -154,7 +152,7 @@ class MWNet(nn.Module):
         return self
 
     def _load_adam(self, state: dict[str, Any]) -> None:
-        """Take over Adam's state, on the device and in the dtype of the network."""
+        """Load Adam's state, on the device and in the dtype of the network."""
         # On a GPU its step count must live there too: no host synchronisation.
         on_gpu = next(self.network.parameters()).is_cuda
         groups = [{**group, "capturable": on_gpu} for group in state["param_groups"]]
@@ -162,7 +160,7 @@ class MWNet(nn.Module):
 
 
 def start_network(generator: Generator) -> nn.Sequential:
-    """V before training: drawn uniformly in +-1 / sqrt(fan in), as PyTorch's linear layers start."""
+    """V before training: uniform in +-1 / sqrt(fan in), as PyTorch initialises linear layers."""
     layers = [nn.utils.skip_init(nn.Linear, 1, HIDDEN), nn.utils.skip_init(nn.Linear, HIDDEN, 1)]
     for layer in layers:
         bound = layer.in_features**-0.5

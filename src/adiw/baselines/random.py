@@ -1,4 +1,4 @@
-"""Random weights: what weighting does when the weights know nothing."""
+"""Random weights: the effect of weighting by itself, without information in the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.matching.limits import rescale_to_mean_one
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
@@ -19,7 +19,7 @@ class Random(nn.Module):
     """w = max(0, g) / mean(max(0, g)) with fresh g ~ N(0, 1) for each batch (rectified Gaussian).
 
     Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward`` and ``val_batch`` are not used.
-        generator: of the draws, part of the state.
+        generator: the randomness of the weights, part of the state.
 
     >>> model = nn.Linear(2, 3)
     >>> reweight = Random(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=4)
@@ -43,7 +43,7 @@ class Random(nn.Module):
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         self.randomness = ResumableGenerator(generator)
         self.weight_state = WeightState(num_train, "Random()")
-        follow(self, model)
+        move_to_device_of(model, self)
 
     @property
     def weights(self) -> Tensor:
@@ -55,17 +55,13 @@ class Random(nn.Module):
         losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        step = self.weight_state.enter(index, losses)
-        if step.first:
-            self.weight_state.processes.share_state(self)
-        weights = rectified_gaussian(len(step.everyone), losses, self.randomness.on(losses.device), step.present)
-        self.weight_state.keep(step, weights)
-        return self.weight_state.weighted_mean(
-            step, self.weight_state.processes.own(weights, len(losses)), losses, outputs
-        )
+        step = self.weight_state.begin_step(index, losses, self)
+        weights = rectified_gaussian(len(step.index), losses, self.randomness.on(losses.device), step.is_sample)
+        weights = self.weight_state.store(step, weights, step.finite)
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary()
 
     def get_extra_state(self) -> dict[str, Any]:
@@ -75,14 +71,14 @@ class Random(nn.Module):
         self.randomness.restore(state["randomness"], self.weight_state.seen_steps.device)
 
 
-def rectified_gaussian(size: int, like: Tensor, generator: Generator, present: Tensor | None = None) -> Tensor:
+def rectified_gaussian(size: int, like: Tensor, generator: Generator, is_sample: Tensor | None = None) -> Tensor:
     """(size,) of max(0, g) / mean(max(0, g)), g ~ N(0, 1); ones where no draw is positive.
 
-    The mean is over the samples that are ``present`` (size,), by default all.
+    The mean is over the rows where ``is_sample`` (size,) is true, by default all.
 
     >>> rectified_gaussian(3, torch.zeros(()), Generator().manual_seed(0))
     tensor([3., 0., 0.])
     """
     drawn = torch.randn(size, generator=generator, dtype=like.dtype, device=like.device).clamp_min(0)
-    drawn = drawn if present is None else torch.where(present, drawn, 0)
-    return torch.where(drawn.sum() > 0, rescale_to_mean_one(drawn, float("inf"), present), 1)
+    drawn = drawn if is_sample is None else torch.where(is_sample, drawn, 0)
+    return torch.where(drawn.sum() > 0, rescale_to_mean_one(drawn, float("inf"), is_sample), 1)

@@ -1,13 +1,12 @@
-"""Uniform weights: training as usual."""
+"""Uniform weights: training without weighting."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Generator, Tensor, nn
 
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, follow
+from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.weight_state import WeightState
@@ -18,6 +17,7 @@ class Uniform(nn.Module):
 
     Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward``, ``val_batch`` and ``generator`` are not used.
 
+    >>> import torch
     >>> model = nn.Linear(2, 3)
     >>> reweight = Uniform(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=100)
     >>> x, y, index = torch.randn(4, 2), torch.tensor([0, 1, 2, 0]), torch.tensor([5, 17, 3, 99])
@@ -39,7 +39,7 @@ class Uniform(nn.Module):
         super().__init__()
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         self.weight_state = WeightState(num_train, "Uniform()")
-        follow(self, model)
+        move_to_device_of(model, self)
 
     @property
     def weights(self) -> Tensor:
@@ -51,9 +51,9 @@ class Uniform(nn.Module):
         losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
-        step = self.weight_state.enter(index, losses)
-        return self.weight_state.weighted_mean(step, torch.ones_like(losses), losses, outputs)
+        step = self.weight_state.begin_step(index, losses, self)
+        return self.weight_state.weighted_mean(step, self.weight_state.read_weights(step), losses, outputs)
 
     def summary(self) -> Summary:
-        """Health of the weights; see ``adiw.ADIW.summary``."""
+        """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary()

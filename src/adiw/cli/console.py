@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from adiw.data import DataError
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
 from adiw.experiments.run import Interrupted
@@ -97,7 +97,7 @@ class StopRequest:
             return
         if self.asked and not started_by_torchrun():
             raise KeyboardInterrupt(self.farewell)
-        if not self.asked and ProcessGroup().rank == 0:
+        if not self.asked and current_processes().rank == 0:
             again = "" if started_by_torchrun() else " (again to stop at once)"
             print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
         self.asked = True

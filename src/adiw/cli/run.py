@@ -12,7 +12,7 @@ import torch
 import typer
 
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import current_processes
 from adiw.engine.torchrun import local_device
 from adiw.experiments.run import WORKERS, Engine, keep_silent
 from adiw.experiments.run import run as run_experiment
@@ -90,7 +90,7 @@ def run(
         if workers < 0:
             raise SettingsError(f"workers must be at least 0, got {workers}")
         where = local_device(None if device is None else device_named(device))
-        first = ProcessGroup().rank == 0  # of the processes that torchrun has started, the one that speaks
+        first = current_processes().rank == 0  # of the processes that torchrun has started, the one that speaks
         engine = Engine(where, workers, capture, compiled, say if first else keep_silent)
         with (
             progress_bar("epochs", quiet or as_json or not first) as bar,

@@ -1,1 +1,1 @@
-"""What several training processes share; a single process shares nothing."""
+"""Training in several processes: collectives, and their trivial form for a single process."""

@@ -1,151 +1,235 @@
-"""The processes that train together: each has a part of the batch, and all estimate the weights of the whole."""
+"""The processes that train together: each has a part of the batch, and all estimate the weights of the whole batch.
+
+``SingleProcess`` and ``ProcessGroup`` have the same methods, so no other module asks how many processes there are
+within a step.
+"""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-# The name that PyTorch 2.13 prefers, where there is one.
+T = TypeVar("T")
+
+# The name that PyTorch 2.13 prefers, where it exists.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
-class ProcessGroup:
-    """Gathers what the others have, a few kilobytes a step. A process alone is a team of one and gathers nothing.
+def is_initialized() -> bool:
+    """Whether ``torch.distributed`` has a process group, possibly of one process."""
+    return dist.is_available() and dist.is_initialized()
 
-    Args:
-        group: PyTorch's process group; None for all processes, once ``torch.distributed`` is initialised.
 
-    >>> ProcessGroup().gather(torch.tensor([1, 2]), fill=0)
-    tensor([1, 2])
+def current_processes(group: Any = None) -> Processes:
+    """The processes of ``group`` (None: all of them), or a single process where there is no process group."""
+    if not is_initialized() or dist.get_world_size(group) == 1:
+        return SingleProcess()
+    return ProcessGroup(dist.get_world_size(group), dist.get_rank(group), group)
+
+
+class SingleProcess:
+    """Training in one process: every collective returns what it is given.
+
+    >>> SingleProcess().gather([torch.tensor([1, 2])], fills=[0])
+    [tensor([1, 2])]
     """
 
-    def __init__(self, group: Any = None) -> None:
-        self.group = group
-        self.capacity: int | None = None  # samples that each process sends, known after the first step
-        self.checked = False
+    size, rank = 1, 0
+    offset = 0  # of this process's rows in what ``gather`` returns
 
-    @property
-    def linked(self) -> bool:
-        """Whether there is a process group, be it of one process."""
-        return dist.is_available() and dist.is_initialized()
-
-    @property
-    def size(self) -> int:
-        """Processes in the team."""
-        return dist.get_world_size(self.group) if self.linked else 1
-
-    @property
-    def rank(self) -> int:
-        return dist.get_rank(self.group) if self.size > 1 else 0
-
-    def part(self, count: int) -> range:
-        """This process's part of ``count`` things: parts follow one another and differ by at most one in length.
-
-        >>> ProcessGroup().part(5)
-        range(0, 5)
-        """
-        return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
-
-    def prepare(self, count: int, like: Tensor) -> bool:
-        """Agree on how many samples each process sends; true in the first step of a team, for what starts there."""
-        self._check_linked()
-        if self.size == 1:
-            return False
-        if self.capacity is None:
-            most = torch.tensor(count, device=like.device)
-            self._run(dist.all_reduce, most, op=dist.ReduceOp.MAX)
-            self.capacity = int(most)
-            return True
-        if count > self.capacity:
-            raise ValueError(
-                f"a batch of {count} samples, but the largest first batch of all processes had {self.capacity}: "
-                "batches may become smaller, not larger"
+    def start(self, method: nn.Module, batch: Tensor) -> bool:
+        """Prepare the first step. Returns whether several processes start here."""
+        launched = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+        if launched > 1 and not is_initialized():  # each process would train on its own, without a warning
+            raise RuntimeError(
+                f"torchrun started {launched} processes, but they have no process group: call "
+                "torch.distributed.init_process_group() and wrap the model in DistributedDataParallel first"
             )
         return False
 
-    def gather(self, own: Tensor, fill: float, capacity: int | None = None) -> Tensor:
-        """The rows (n, ...) of all processes, (size * capacity, ...), each process's padded with ``fill``."""
-        if self.size == 1:
-            return own
-        capacity = self.capacity if capacity is None else capacity
-        assert capacity is not None  # prepare comes first
-        padded = own.new_full((capacity, *own.shape[1:]), fill)
-        padded[: len(own)] = own
-        out = own.new_empty((self.size * capacity, *own.shape[1:]))
-        self._run(_all_gather, out, padded)
-        return out
+    def gather_batch(self, index: Tensor, finite: Tensor, padding: int) -> tuple[Tensor, Tensor, int | Tensor]:
+        """(index and finite of all processes' samples, number of samples)."""
+        return index, finite, len(index)
 
-    def own(self, whole: Tensor, count: int) -> Tensor:
-        """This process's ``count`` rows of what ``gather`` gave."""
-        if self.size == 1:
-            return whole
-        assert self.capacity is not None
-        start = self.rank * self.capacity
-        return whole[start : start + count]
+    def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
+        """The rows of all processes, for each column."""
+        return columns
 
-    def add(self, tensors: Iterable[Tensor]) -> None:
-        """Let each tensor become the sum of all processes' ones, in place."""
-        if self.size > 1:
-            for tensor in tensors:
-                self._run(dist.all_reduce, tensor)
+    def split(self, values: Tensor) -> Tensor:
+        """This process's part of rows that all processes have."""
+        return values
+
+    def join(self, columns: Sequence[Any], count: int) -> Sequence[Any]:
+        """The ``count`` rows of each column, from the parts that ``split`` made."""
+        return columns
+
+    def split_weights(self, count: int, device: torch.device) -> Tensor | float:
+        """Weights u of this process's part, so that the sum over processes of mean(u x) is the mean of x."""
+        return 1.0
+
+    def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
+        """Mean of ``values`` over the samples of all processes."""
+        return values.mean()
+
+    def sum_(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes."""
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in any process. All of them have to ask."""
-        if self.size == 1:
-            return flag
+        """Whether the flag is set in any process."""
+        return flag
+
+    def wait(self) -> None:
+        """Wait for all processes."""
+
+    def broadcast_object(self, value: T) -> T:
+        """The ``value`` of rank 0."""
+        return value
+
+    def part(self, count: int) -> range:
+        """This process's part of ``range(count)``.
+
+        >>> SingleProcess().part(5)
+        range(0, 5)
+        """
+        return range(count)
+
+
+class ProcessGroup:
+    """Several processes: what each step exchanges is a few kilobytes.
+
+    Args:
+        size, rank: number of processes and the number of this one.
+        group: PyTorch's process group; None for all processes.
+    """
+
+    def __init__(self, size: int, rank: int, group: Any = None) -> None:
+        self.size, self.rank, self.group = size, rank, group
+        self.capacity: int | None = None  # rows that each process sends, agreed on in the first step
+
+    @property
+    def offset(self) -> int:
+        """Of this process's rows in what ``gather`` returns."""
+        assert self.capacity is not None  # start comes first
+        return self.rank * self.capacity
+
+    def start(self, method: nn.Module, batch: Tensor) -> bool:
+        """Agree on the number of rows that each process sends, and copy rank 0's state of ``method`` to all."""
+        largest = torch.tensor(len(batch), device=batch.device)
+        self._run(dist.all_reduce, largest, op=dist.ReduceOp.MAX)
+        self.capacity = int(largest)
+        self.broadcast_state(method)
+        return True
+
+    def gather_batch(self, index: Tensor, finite: Tensor, padding: int) -> tuple[Tensor, Tensor, int | Tensor]:
+        """(index (g,) and finite (g,) of all processes' samples, number of samples).
+
+        Parts shorter than the largest are padded with the index ``padding``, which counts as not finite.
+        """
+        all_index, all_finite = self.gather([index, finite], [padding, False])
+        return all_index, all_finite, (all_index < padding).sum()
+
+    def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
+        """The rows of all processes, (size * rows, ...), for each column (n, ...); None stays None.
+
+        Each process's part is padded to ``rows`` with the column's fill.
+        """
+        rows = self.capacity if rows is None else rows
+        assert rows is not None  # start comes first
+        return [self._gather(column, fill, rows) for column, fill in zip(columns, fills, strict=True)]
+
+    def _gather(self, column: Tensor | None, fill: float, rows: int) -> Tensor | None:
+        if column is None:
+            return None
+        if len(column) > rows:
+            raise ValueError(
+                f"a batch of {len(column)} samples, but the largest first batch of all processes had {rows}: "
+                "batches may become smaller, not larger"
+            )
+        padded = column.new_full((rows, *column.shape[1:]), fill)
+        padded[: len(column)] = column
+        gathered = column.new_empty((self.size * rows, *column.shape[1:]))
+        self._run(_all_gather, gathered, padded)
+        return gathered
+
+    def split(self, values: Tensor) -> Tensor:
+        """This process's part of ``values`` (n, ...), which all processes have.
+
+        All parts have the same length; the last value fills those that would be shorter.
+        """
+        return values[self._positions(len(values), values.device).clamp_max(len(values) - 1)]
+
+    def join(self, columns: Sequence[Any], count: int) -> Sequence[Any]:
+        """The ``count`` rows of each column, from the parts that ``split`` made; None stays None."""
+        joined = self.gather(columns, [0] * len(columns), -(-count // self.size))
+        return [column if column is None else column[:count] for column in joined]
+
+    def split_weights(self, count: int, device: torch.device) -> Tensor | float:
+        """Weights u of this process's part, so that the sum over processes of mean(u x) is the mean of x.
+
+        They are zero for the rows by which ``split`` fills a part.
+        """
+        positions = self._positions(count, device)
+        return (positions < count).double() * (len(positions) / count)
+
+    def _positions(self, count: int, device: torch.device) -> Tensor:
+        rows = -(-count // self.size)
+        return torch.arange(self.rank * rows, (self.rank + 1) * rows, device=device)
+
+    def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
+        """This process's part of the mean over the samples of all processes.
+
+        Its mean over the processes is the mean over all samples, however many each process has: that is what
+        DistributedDataParallel makes of their gradients.
+        """
+        return values.sum() * self.size / torch.as_tensor(num_samples).clamp_min(1)
+
+    def sum_(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes."""
+        for tensor in tensors:
+            self._run(dist.all_reduce, tensor)
+
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set in any process. All of them have to call it."""
         flags: list[Any] = [None] * self.size
         self._run(dist.all_gather_object, flags, flag)
         return any(flags)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         self.any(False)
 
-    def share(self, tensors: Iterable[Tensor]) -> None:
-        """Let all processes have the first one's values."""
-        for tensor in tensors:
-            self._run(dist.broadcast, tensor, self._first)
-
-    def share_object(self, value: Any) -> Any:
-        """The first process's ``value``, for all."""
-        if self.size == 1:
-            return value
+    def broadcast_object(self, value: T) -> T:
+        """The ``value`` of rank 0."""
         values = [value]
         self._run(dist.broadcast_object_list, values, self._first)
         return values[0]
 
-    def share_state(self, module: nn.Module) -> None:
-        """Let all processes have the first one's state of ``module``: its tensors and what it keeps beside them."""
+    def broadcast_state(self, module: nn.Module) -> None:
+        """Give all processes rank 0's state of ``module``: its tensors and its extra state."""
         state = module.state_dict()
-        self.share(value for value in state.values() if isinstance(value, Tensor))
-        beside = io.BytesIO()  # written as a file is, so that it is read on the host, whatever device it was on
-        torch.save({key: value for key, value in state.items() if not isinstance(value, Tensor)}, beside)
-        found = io.BytesIO(self.share_object(beside.getvalue()))
+        for value in state.values():
+            if isinstance(value, Tensor):
+                self._run(dist.broadcast, value, self._first)
+        extra = io.BytesIO()  # a file that is read on the host, whatever device its tensors were on
+        torch.save({key: value for key, value in state.items() if not isinstance(value, Tensor)}, extra)
+        received = io.BytesIO(self.broadcast_object(extra.getvalue()))
         if self.rank > 0:
-            module.load_state_dict({**state, **torch.load(found, map_location="cpu", weights_only=True)})
+            module.load_state_dict({**state, **torch.load(received, map_location="cpu", weights_only=True)})
+
+    def part(self, count: int) -> range:
+        """This process's part of ``range(count)``: parts are consecutive, and their lengths differ by at most one."""
+        return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     @property
     def _first(self) -> int:
-        """The first process of the group, in the numbers of all."""
+        """The global rank of the group's rank 0."""
         return 0 if self.group is None else dist.get_global_rank(self.group, 0)
-
-    def _check_linked(self) -> None:
-        """A launcher's processes that were never linked would each train alone, and nobody would notice."""
-        if self.checked or self.linked:
-            return
-        started = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-        if started > 1:
-            raise RuntimeError(
-                f"torchrun started {started} processes, but they are not linked: call "
-                "torch.distributed.init_process_group() and wrap the model in DistributedDataParallel first"
-            )
-        self.checked = True
 
     def _run(self, operation: Any, *arguments: Any, **options: Any) -> None:
         try:
@@ -157,3 +241,6 @@ class ProcessGroup:
                 "at once; the first error of the other process, if there is one, says more "
                 f"({str(error).strip().splitlines()[0]})"
             ) from error
+
+
+Processes = SingleProcess | ProcessGroup

@@ -56,8 +56,8 @@ class Loss:
     @classmethod
     def build(cls, batches: MatchedBatches, unit: float | Tensor, weights: Tensor, penalty: Tensor) -> Loss:
         """The loss for weights (n,) and a scalar penalty."""
-        z, used = torch.cat([batches.z_train, batches.z_val]) / unit, batches.used_train.to(weights.dtype)
-        on_train = weights * used / per_sample(batches.num_train, batches.of_train)
+        z, used = torch.cat([batches.z_train, batches.z_val]) / unit, batches.included_train.to(weights.dtype)
+        on_train = weights * used / per_sample(batches.num_train, batches.membership_train)
         factors = torch.cat(
             [on_train / batches.num_groups, -batches.share_val / batches.num_groups, torch.ones_like(weights)]
         )

@@ -59,7 +59,7 @@ def _draw(mass: Tensor, batches: MatchedBatches, side: Literal["train", "val"], 
     The uniform numbers ``at`` (n, times) are looked up in the running sum of the masses, in double precision, so that
     rounding hardly ever selects a sample without mass. For an excluded training sample the result is arbitrary.
     """
-    used = batches.used_train if side == "train" else batches.used_val
+    used = batches.included_train if side == "train" else batches.included_val
     allowed = used[None] if batches.num_groups == 1 else batches.same("train", side)  # (1 or n, samples of the side)
     running = torch.where(allowed, mass.double(), 0).cumsum(1)
     found = torch.searchsorted(running, at.view(len(running), -1) * running[:, -1:], right=True)

@@ -56,8 +56,8 @@ class KL:
     def problem(self, batches: MatchedBatches) -> KLProblem:
         width = resolve_width(self.width, batches, fraction=1 / 3)
         psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
-        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.of_val)
-        groups = (batches.of_train, batches.of_val, batches.num_groups)
+        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
+        groups = (batches.membership_train, batches.membership_val, batches.num_groups)
         return KLProblem(psi_val, psi_bar, psi_train, batches.share_val, *groups, self.update)
 
 

@@ -60,12 +60,12 @@ class MMD:
         n = len(batches.z_train)
         if batches.z_train.shape[1] > 1:  # distances of vectors are rounded, but k(z, z) is one
             kernel[:n].diagonal().fill_(1)
-        K = kernel[:n] * batches.used_train[:, None]
-        k = kernel[n:].sum(0) * per_sample(batches.num_train / batches.num_val, batches.of_train)
+        K = kernel[:n] * batches.included_train[:, None]
+        k = kernel[n:].sum(0) * per_sample(batches.num_train / batches.num_val, batches.membership_train)
         root = batches.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)
         scale = 1 / K.sum(1).clamp_min(1) if self.step == "local" else None
-        return MMDProblem(K, k, self.upper, slack, batches.of_train, scale)
+        return MMDProblem(K, k, self.upper, slack, batches.membership_train, scale)
 
 
 @dataclass(frozen=True)

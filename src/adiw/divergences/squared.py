@@ -51,10 +51,10 @@ class Squared:
         width = resolve_width(self.width, batches, fraction=1 / 3)
         psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
         h = batches.share_val @ psi_val
-        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.of_val)
-        start = clamp_rescale(torch.ones_like(h), psi_bar, batches.of_val, batches.num_groups)
-        root = psi_train / per_sample(batches.num_train.sqrt(), batches.of_train)[:, None]
-        return SquaredProblem(root, h, self.penalty * batches.used_val.to(h.dtype), psi_train, start)
+        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
+        start = clamp_rescale(torch.ones_like(h), psi_bar, batches.membership_val, batches.num_groups)
+        root = psi_train / per_sample(batches.num_train.sqrt(), batches.membership_train)[:, None]
+        return SquaredProblem(root, h, self.penalty * batches.included_val.to(h.dtype), psi_train, start)
 
 
 @dataclass(frozen=True)

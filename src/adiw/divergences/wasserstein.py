@@ -110,7 +110,7 @@ class CriticProblem:
         both = critic.evaluate(batches.memory["theta"], z / unit, group, batches.num_groups)
         phi, phi_val = both.split([len(batches.z_train), len(batches.z_val)])
         offset = (batches.num_train * batches.sum_val(phi_val) / batches.num_val).sum()
-        return cls(phi * ready, offset * ready, batches.of_train, batches.num_groups)
+        return cls(phi * ready, offset * ready, batches.membership_train, batches.num_groups)
 
     def initial(self) -> Tensor:
         return torch.ones_like(self.phi)
@@ -132,6 +132,6 @@ def _for_network(batches: MatchedBatches, unit: float | Tensor) -> MatchedBatche
     """The batches with excluded samples at zero and z clamped, so that the sums in a network stay finite."""
     info = torch.finfo(batches.z_train.dtype)
     far = batches.z_train.new_full((), info.max * info.eps) * unit
-    z_train = torch.where(batches.used_train[:, None], batches.z_train, 0).clamp(-far, far)
-    z_val = torch.where(batches.used_val[:, None], batches.z_val, 0).clamp(-far, far)
+    z_train = torch.where(batches.included_train[:, None], batches.z_train, 0).clamp(-far, far)
+    z_val = torch.where(batches.included_val[:, None], batches.z_val, 0).clamp(-far, far)
     return replace(batches, z_train=z_train, z_val=z_val)

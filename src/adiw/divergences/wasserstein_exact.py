@@ -42,8 +42,8 @@ class SortedProblem:
         if owner is not None:
             owner = owner[order]
             gap = torch.where(owner == torch.cat([owner[1:], owner[-1:]]), gap, 0)
-        share = batches.used_train / per_sample(batches.num_train, batches.of_train)
-        return cls(order, gap, owner, share, batches.share_val, batches.num_train, batches.of_train)
+        share = batches.included_train / per_sample(batches.num_train, batches.membership_train)
+        return cls(order, gap, owner, share, batches.share_val, batches.num_train, batches.membership_train)
 
     def initial(self) -> Tensor:
         return torch.ones_like(self.share_train)
@@ -81,6 +81,6 @@ class SortedProblem:
 def _without_excluded(batches: MatchedBatches, group: Tensor | None) -> Tensor:
     """z of both batches (n + m,), with excluded samples moved to the smallest z of group 0, where they add no gap."""
     z = torch.cat([batches.z_train[:, 0], batches.z_val[:, 0]])
-    used = torch.cat([batches.used_train, batches.used_val])
+    used = torch.cat([batches.included_train, batches.included_val])
     first = torch.where(used if group is None else group == 0, z, torch.inf).min()
     return torch.where(used, z, first.clamp_max(torch.finfo(z.dtype).max))

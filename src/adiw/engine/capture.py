@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Generator
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import is_initialized
 
 WARM_UP = 3  # eager calls before the capture: they allocate state and let cuDNN choose its algorithms
 
@@ -97,7 +97,7 @@ def why_not_captured(device: torch.device, reweight: Any) -> str | None:
     """Why steps with this method cannot be captured; None if no reason is known."""
     if device.type != "cuda":
         return "there is no CUDA device"
-    if ProcessGroup().linked:
+    if is_initialized():
         return "processes exchange losses in every step"
     for part in (reweight, getattr(reweight, "val_stream", None)):
         reason: str | None = getattr(part, "host_work", None)

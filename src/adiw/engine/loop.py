@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import is_initialized
 from adiw.engine.capture import Captured, MemoryPool, generators_of, why_not_captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import TrainLoader
@@ -70,8 +70,8 @@ class Loop:
         self.timer = DeviceTimer(device)
         self.step: Callable[[], None] = self._step
         # Several processes evaluate the trusted samples within the step, where they share the work.
-        self.look: Callable[[], None] | None = (
-            self._look if hasattr(reweight, "look") and not ProcessGroup().linked else None
+        self.evaluate_validation: Callable[[], None] | None = (
+            self._evaluate_validation if hasattr(reweight, "refresh_validation") and not is_initialized() else None
         )
         reason = None if log is None else why_not_captured(device, reweight)
         if log is not None and reason is None:
@@ -83,8 +83,9 @@ class Loop:
         """The validation pass is a separate graph, because not every step has one."""
         pool = MemoryPool()
         self.step = Captured(self._step, log, lambda: generators_of(self.reweight), pool, undo=self._undo)
-        if self.look is not None:
-            self.look = Captured(self._look, log, pool=pool, name="passes over the trusted samples")
+        if self.evaluate_validation is not None:
+            name = "passes over the trusted samples"
+            self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)
 
     def run_epoch(self, epoch: int) -> None:
         """Queue one step for every batch of the epoch."""
@@ -99,8 +100,8 @@ class Loop:
     def train_batch(self) -> None:
         """Queue the next step. Trusted samples are evaluated before it, when no training pass holds memory."""
         self.loader.load_next()
-        if self.look is not None and self.reweight.val_stream.turn():
-            self.look()
+        if self.evaluate_validation is not None:
+            self.reweight.refresh_validation(self.evaluate_validation)
         self.step()
 
     @property
@@ -108,15 +109,13 @@ class Loop:
         """The mean loss over the steps of the last epoch, a scalar on the device."""
         return self.total / len(self.loader)
 
-    def _look(self) -> None:
+    def _evaluate_validation(self) -> None:
         with autocast(self.device, self.bf16):
-            self.reweight.look()
+            self.reweight.evaluate_validation()
 
     def _undo(self) -> None:
-        """Reset what a failed capture changed: its gradients hold no values, and it has counted the coming step."""
+        """Drop the gradients of a failed capture: they hold no values."""
         self.optimizer.zero_grad(set_to_none=True)
-        if self.look is not None:
-            self.reweight.val_stream.turn_again()
 
     def _step(self) -> None:
         batch = self.loader.batch()

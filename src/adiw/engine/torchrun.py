@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import Processes, is_initialized
 
 _store: Any = None  # the key-value store of the process group, while there is one
 
@@ -89,7 +89,7 @@ def local_device(requested: torch.device | None) -> torch.device | None:
     return device
 
 
-def sync_batch_norm(model: nn.Module, device: torch.device, processes: ProcessGroup) -> nn.Module:
+def sync_batch_norm(model: nn.Module, device: torch.device, processes: Processes) -> nn.Module:
     """The model with batch norm over the samples of all processes; the names in its state_dict do not change."""
     norms = [name for name, module in model.named_modules() if isinstance(module, _BatchNorm)]
     if processes.size == 1 or not norms:
@@ -103,8 +103,8 @@ def sync_batch_norm(model: nn.Module, device: torch.device, processes: ProcessGr
     return converted
 
 
-def data_parallel(model: nn.Module, device: torch.device, processes: ProcessGroup) -> nn.Module:
+def data_parallel(model: nn.Module, device: torch.device) -> nn.Module:
     """The model in DistributedDataParallel, or the model itself where there is no process group."""
-    if not processes.linked:
+    if not is_initialized():
         return model
     return DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.baselines import DIW, L2R, MWNet
 from adiw.data import ImageFiles, Samples
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import current_processes
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.evaluate import count_correct, in_batches, predict
@@ -60,7 +60,7 @@ class Job:
         compiled: bool = False,
     ) -> None:
         self.settings, self.task, self.device, self.workers = settings, task, device, workers
-        self.processes = ProcessGroup()
+        self.processes = current_processes()
         self.bf16 = settings.bf16 and device.type == "cuda"  # a CPU gains nothing by it, and some fail
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         with self.place():
@@ -107,7 +107,7 @@ class Job:
                 f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
             )
         feed = self.feed(self.feed_set, self.processes.part)
-        model = data_parallel(self.model, self.device, self.processes)
+        model = data_parallel(self.model, self.device)
         self.loop = Loop(model, self.reweight, self.optimizer, feed, self.bf16, settings.clip, tell)
         self.judged_on = self._own(self.task.judged_on)
         self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
@@ -194,14 +194,14 @@ class Job:
     def _judge(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # one more batch size is not worth a translation
             self.hits.copy_(count_correct(self.model, self.batches(self.judged_on), self.bf16))
-        self.processes.add([self.hits])
+        self.processes.sum_([self.hits])
 
     def predict(self) -> Tensor:
         """The class that the network gives each training sample, (n,) on the CPU; processes share the work."""
         count = len(self.task.train)
         with self.place(), torch.compiler.set_stance("force_eager"):
             own = predict(self.model, self.batches(self._own(self.task.train)))
-        found = self.processes.gather(own, -1, -(-count // self.processes.size))
+        found: Tensor = self.processes.gather([own], [-1], -(-count // self.processes.size))[0]
         return found[found >= 0]
 
     def _stats(self) -> Tensor:
@@ -213,7 +213,7 @@ class Job:
             flipped = self.flipped.double()
             health += [weights @ (1 - flipped) / (1 - flipped).sum(), weights @ flipped / flipped.sum()]
         broken, loss = self.reweight.weight_state.nonfinite.sum(), self.loop.loss / self.processes.size
-        self.processes.add([loss])
+        self.processes.sum_([loss])
         return torch.stack([loss, broken.double(), *self.hits.double(), *health])
 
     def weights(self) -> Tensor:

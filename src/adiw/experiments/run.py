@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from adiw.distributed.process_group import ProcessGroup
+from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
 from adiw.experiments.gallery import write_gallery
@@ -143,14 +143,14 @@ def in_turns(
 
 def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> tuple[Folder, dict[str, Any] | None]:
     """The run's folder and the checkpoint to go on from. Of several processes the first alone touches files."""
-    processes = ProcessGroup()
+    processes = current_processes()
     if processes.rank > 0:
-        return Unwritten(out), processes.share_object(None)
+        return Unwritten(out), processes.broadcast_object(None)
     folder = Folder(out)
     check_folder(folder, settings, resume)
     folder.create()
     state = checkpoint.load(out, device if processes.size == 1 else torch.device("cpu")) if resume else None
-    return folder, processes.share_object(state)
+    return folder, processes.broadcast_object(state)
 
 
 def _captured(job: Job) -> bool:

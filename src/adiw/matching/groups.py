@@ -1,8 +1,8 @@
-"""Sums over groups of samples (the classes of Algorithm 2; a single group everywhere else).
+"""Sums over groups of samples: the classes of Algorithm 2, or a single group.
 
-A group is an integer per sample, ``0 .. num_groups - 1``; ``-1`` leaves a sample out of every sum. Where there is a
-single group, a boolean per sample does: who takes part. None stands for all of them, where the host knows that it is
-all: on a CPU an operation that is left out is time that is saved.
+A group is an integer per sample, ``0 .. num_groups - 1``; -1 excludes the sample from every sum. For a single group a
+boolean per sample is enough: whether it is included. None means that all samples are included, where the host knows
+it: a CPU then saves the masking.
 """
 
 from __future__ import annotations
@@ -10,43 +10,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-FEW, FEW_ON_CPU = 1024, 256  # a CPU feels the work, a GPU the number of kernels
+FEW, FEW_ON_CPU = 1024, 256  # a CPU's time depends on the work, a GPU's on the number of kernels
 
 
 def are_few(values: Tensor) -> bool:
-    """Whether all pairs of ``values`` (n,) may be compared at once, which takes fewer kernels than sorting them."""
+    """Whether comparing all pairs of ``values`` (n,) at once, which takes fewer kernels, is faster than sorting."""
     return len(values) <= (FEW if values.is_cuda else FEW_ON_CPU)
 
 
-def taking_part(group: Tensor) -> Tensor:
-    """Which samples are not left out: (n,) of booleans.
+def is_included(group: Tensor) -> Tensor:
+    """Which samples are included, (n,) booleans.
 
-    >>> taking_part(torch.tensor([0, -1, 2]))
+    >>> is_included(torch.tensor([0, -1, 2]))
     tensor([ True, False,  True])
     """
     return group if group.dtype == torch.bool else group >= 0
 
 
 def masked(group: Tensor | None, values: Tensor, other: float | Tensor = 0) -> Tensor:
-    """``values`` (n,), with ``other`` in place of those of samples that are left out.
+    """``values`` (n,), with ``other`` for samples that are excluded.
 
     >>> masked(torch.tensor([0, -1, 2]), torch.tensor([5.0, 6.0, 7.0]))
     tensor([5., 0., 7.])
     >>> masked(None, torch.tensor([5.0, 6.0]))
     tensor([5., 6.])
     """
-    return values if group is None else torch.where(taking_part(group), values, other)
-
-
-def in_both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Who takes part in both: booleans that broadcast, or None for all.
-
-    >>> in_both(torch.tensor([True, False]), torch.tensor(True)), in_both(None, None)
-    (tensor([ True, False]), None)
-    """
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+    return values if group is None else torch.where(is_included(group), values, other)
 
 
 def group_sum(values: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
@@ -57,7 +46,7 @@ def group_sum(values: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
     """
     if num_groups == 1:
         return masked(group, values).sum(0, keepdim=True)
-    assert group is not None  # several groups are told apart by number
+    assert group is not None  # only a single group may be None
     member = group[:, None] == torch.arange(num_groups, device=group.device)
     return torch.where(member, values[:, None], 0).sum(0)
 
@@ -73,9 +62,9 @@ def group_max(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def per_sample(per_group: Tensor, group: Tensor | None) -> Tensor:
-    """Give every sample the value of its group: (num_groups,) -> (n,), or (1,) for a single group, as it broadcasts.
+    """Each sample's value of its group: (num_groups,) -> (n,), or (1,) for a single group, which broadcasts.
 
-    Samples that are left out get the value of group 0: mask them where it matters.
+    Excluded samples get the value of group 0.
 
     >>> per_sample(torch.tensor([5.0, 2.0]), torch.tensor([0, 1, 0]))
     tensor([5., 2., 5.])
@@ -86,7 +75,7 @@ def per_sample(per_group: Tensor, group: Tensor | None) -> Tensor:
 
 
 def same_group(left: Tensor, right: Tensor) -> Tensor:
-    """Which pairs share a group, (n, m) of booleans; samples that are left out share none.
+    """Which pairs are in the same group, (n, m) booleans; false for excluded samples.
 
     >>> same_group(torch.tensor([0, -1]), torch.tensor([0, 1, -1]))
     tensor([[ True, False, False],
@@ -98,7 +87,7 @@ def same_group(left: Tensor, right: Tensor) -> Tensor:
 
 
 def group_order(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """The order that sorts by group first and by value within a group: (n,) of positions.
+    """The order that sorts by group, and by value within a group: (n,) positions.
 
     >>> group_order(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 1, 0]), 2)
     tensor([2, 0, 1])

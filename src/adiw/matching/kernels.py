@@ -65,7 +65,9 @@ def kernel_to(side: Literal["train", "val"], batches: MatchedBatches, width: flo
     """
     z = torch.cat([batches.z_train, batches.z_val])
     matrix = gaussian(z, batches.z_train if side == "train" else batches.z_val, width)
-    if batches.of_train is None or (batches.of_train.dtype == torch.bool and isinstance(width, float)):
+    if batches.membership_train is None or (
+        batches.membership_train.dtype == torch.bool and isinstance(width, float)
+    ):
         return matrix  # nobody is left out, or those who are are far away
     mask = torch.cat([batches.same("train", side), batches.same("val", side)])
     return torch.where(mask, matrix, 0)
@@ -83,13 +85,13 @@ def typical_distance(batches: MatchedBatches) -> Tensor:
     them; averaged over the nearest 95% of the training samples, so that a few wild ones do not set the scale.
     """
     if batches.z_train.shape[1] == 1 and batches.num_groups == 1:
-        used = torch.where(batches.used_val, batches.z_val[:, 0], float("nan"))
+        used = torch.where(batches.included_val, batches.z_val[:, 0], float("nan"))
         distance = (batches.z_train[:, 0] - used.nanmedian()).abs()
     else:
         squared = torch.where(batches.same("train", "val"), squared_distances(batches.z_train, batches.z_val), 0)
         count = batches.same("train", "val").sum(1).clamp_min(1)
         distance = (squared.sum(1) / count).sqrt()
-    used = batches.used_train
+    used = batches.included_train
     nearest = torch.where(used, distance, float("inf")).sort().values
     kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()
     mean = torch.where(kept, nearest, 0).sum() / kept.sum().clamp_min(1)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import check_vector, is_real
-from adiw.matching.groups import are_few, group_max, group_order, group_sum, masked, per_sample, taking_part
+from adiw.matching.groups import are_few, group_max, group_order, group_sum, is_included, masked, per_sample
 
 __all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
 
@@ -60,7 +60,7 @@ def box_mean_band(
     upper = _fit(upper, v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     if num_groups == 1 and are_few(v):
-        return _small_band(v, upper, low, high, taking_part(group))
+        return _small_band(v, upper, low, high, is_included(group))
     group = group.long() - 1 if group.dtype == torch.bool else group
     count = group_sum(torch.ones_like(v), group, num_groups)
     return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
@@ -123,9 +123,10 @@ def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
 
     Entries that are left out become zero: they may be of another size.
     """
-    x = masked(group, v).clamp_min(0)
-    largest = x.amax(0, keepdim=True) if group is None or num_groups == 1 else group_max(x, group, num_groups)
-    return x / per_sample(largest.clamp_min(torch.finfo(v.dtype).tiny), group)
+    x, tiny = masked(group, v).clamp_min(0), torch.finfo(v.dtype).tiny
+    if group is None or num_groups == 1:
+        return x / x.amax(0, keepdim=True).clamp_min(tiny)
+    return x / per_sample(group_max(x, group, num_groups).clamp_min(tiny), group)
 
 
 def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
 from adiw.arguments import check_count
+from adiw.distributed.process_group import current_processes
 from adiw.divergences import Divergence, learns, resolve
-from adiw.matching.batches import MatchedBatches, match
-from adiw.matching.groups import in_both, masked
-from adiw.matching.limits import Limits, drop_negligible
+from adiw.matching.batches import match
+from adiw.matching.limits import NEGLIGIBLE, Limits
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.estimation import EstimationResult, run_round, start_memory
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, Precision, check_trainable, follow
-from adiw.reweighting.per_sample_losses import no_autocast
+from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
+from adiw.reweighting.model_evaluator import (
+    Criterion,
+    Forward,
+    ModelEvaluator,
+    check_trainable,
+    move_to_device_of,
+    no_autocast,
+)
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
-from adiw.reweighting.transforms import LossValue, Observed, Transform
-from adiw.reweighting.validation_stream import ValidationStream, Window
-from adiw.reweighting.values_by_index import ValuesByIndex
-from adiw.reweighting.weight_state import WeightState
+from adiw.reweighting.transforms import LossValue, Transform, TransformedBatch
+from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
+from adiw.reweighting.weight_state import Step, WeightState
 
 
 class ADIW(nn.Module):
@@ -59,6 +65,8 @@ class ADIW(nn.Module):
     torch.Size([100])
     """
 
+    coefficients: Tensor
+
     def __init__(
         self,
         model: nn.Module,
@@ -84,32 +92,29 @@ class ADIW(nn.Module):
         generator: Generator | None = None,
     ) -> None:
         super().__init__()
-        for name, value, least in (
-            ("num_train", num_train, 1),
-            ("steps", steps, 1),
-            ("warmup_steps", warmup_steps, 0),
-        ):
-            if value is not None or name != "warmup_steps":
-                check_count(name, value, least)
+        check_count("steps", steps, least=1)
         self.divergence, self.transform = resolve(divergence), _resolve_transform(transform)
+        self.learner = self.divergence if learns(self.divergence) else None
         self.evaluator = ModelEvaluator(model, criterion, forward, self.transform)
-        self.steps, self.warmup_steps, self.exact = steps, warmup_steps, exact
-        self.limits = Limits(mean_one, cap, min_ess)
+        self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
+        self.limited = self.limits != Limits()
         self.randomness = ResumableGenerator(generator)
         order = self.randomness.on_host()
         val_stream = ValidationStream(val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every)
-        # The weights as used in the loss. First, since a state of other settings must be refused before it is read.
-        self.weight_state = WeightState(num_train, self._settings(val_stream), repeats)
+        # The first submodule: a state with other settings is refused before anything of it is loaded.
+        self.weight_state = WeightState(
+            num_train,
+            self._settings(val_stream, warmup_steps),
+            repeats=repeats,
+            warmup_steps=warmup_steps,
+            keep_estimates=self.limited or not isinstance(self.transform, LossValue),
+        )
         self.val_stream = val_stream
-        val_stream.processes = self.weight_state.processes
-        # The weights as estimated, without class prior and limits: where there are none, they are those in the loss.
-        same = isinstance(self.transform, LossValue) and self.limits == Limits()
-        self.estimates = None if same else ValuesByIndex(num_train)
-        if self.divergence.side == "val":
-            self.coefficients = ValuesByIndex(len(self.val_stream), fill=float("nan"))
-        self.memory: dict[str, Tensor] = {}  # of a divergence that learns
+        if self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
+            self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
+        self.memory: dict[str, Tensor] = {}  # what a divergence that learns has learnt
         self._last: EstimationResult | None = None
-        follow(self, model)
+        move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let torch.compile, with these arguments, fuse the estimation: its many small kernels become a few.
@@ -126,21 +131,6 @@ class ADIW(nn.Module):
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
         return self.weight_state.weights
-
-    @property
-    def raw(self) -> ValuesByIndex:
-        """The weights as estimated."""
-        return self.weight_state.used if self.estimates is None else self.estimates
-
-    def look(self) -> None:
-        """Evaluate the next trusted samples now, under the autocast that is in force.
-
-        A step does so by itself. A loop that asks ``probe.turn()`` before its training pass, and calls this when the
-        answer is yes, does it while the training pass holds no memory yet.
-        """
-        precision = self.evaluator.precision_of(None)
-        with torch.no_grad(), no_autocast(self.raw.slots.device):
-            self.val_stream.look(lambda batch: self.evaluator.evaluate(batch, precision, self._dtype))
 
     def forward(
         self,
@@ -163,70 +153,81 @@ class ADIW(nn.Module):
             return losses.mean()
         if torch.is_grad_enabled() and not losses.requires_grad:
             check_trainable(self.evaluator.model)
-        step, precision = self.weight_state.enter(index, losses), self.evaluator.precision_of(outputs)
-        if step.first:
-            self.weight_state.processes.share_state(self)
-        with torch.no_grad(), no_autocast(losses.device):
-            train = self.weight_state.whole(self._observe(losses, targets, inputs, features, precision))
-            val = self.val_stream.read(lambda batch: self.evaluator.evaluate(batch, precision, self._dtype))
-            weights = self.weight_state.processes.own(
-                self.estimate(step.everyone, train, val, step.sound), len(losses)
-            )
-        return self.weight_state.weighted_mean(step, weights, losses, outputs)
-
-    def _observe(
-        self, losses: Tensor, targets: Any, inputs: Any, features: Tensor | None, precision: Precision
-    ) -> Observed:
-        """z of the training batch: from the training pass itself, or from the paper's separate pass."""
         if features is not None and isinstance(self.transform, LossValue):
             raise ValueError("features= is for transform=adiw.Features(...): with the loss as z it would be ignored")
-        if not self.exact:
-            return self.transform.observe(losses.detach().to(self._dtype), targets, features)
-        reason = "exact=True takes z from a separate pass in evaluation mode"
-        return self.evaluator.evaluate(self.evaluator.training_batch(inputs, targets, reason), precision, self._dtype)
+        step = self.weight_state.begin_step(index, losses, self)
+        evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)
+        with torch.no_grad():
+            if self.exact:
+                reason = "exact=True takes z from a separate pass in evaluation mode"
+                train = evaluate(self.evaluator.training_batch(inputs, targets, reason))
+            else:
+                train = self.transform.apply(
+                    losses.detach().to(self.weight_state.weight_slots.dtype), targets, features
+                )
+            train = TransformedBatch(*step.processes.gather(train, [float("nan"), -1]))
+            val = self.val_stream.batch_for_step(evaluate, step.processes)
+            with no_autocast(losses.device.type):
+                weights = self.estimate(step, train, val)
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
-    def estimate(self, index: Tensor, train: Observed, val: Window, finite: Tensor) -> Tensor:
-        """Weight estimation alone (lines 1 and 4 to 9 of Algorithm 1): the weights for the loss (n,), also kept.
+    def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
+        """Estimate and store the weights (lines 1 and 4 to 9 of Algorithm 1). Returns those for the loss, (g,).
 
-        A step of its own begins with ``ledger.enter`` and calls this without gradient, with the samples of all
-        processes; ``finite`` (n,) says which losses are finite.
+        It is called without gradient, with the samples of all processes.
         """
         batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
-        ready, estimated = self.weight_state.ready(self.warmup_steps), batches.taking_part("train")
-        done = self._run_round(batches, index, val.index, ready)
-        raw = drop_negligible(done.problem.weights(done.end))
-        if estimated is not None:
-            raw = torch.where(estimated, raw, self.raw.read(index))
-        factor = self.transform.factor(train.group)
-        used = raw if factor is None else raw * factor
-        if estimated is not None:
-            used = used * estimated.any()  # Algorithm 2's fallback: zero where no class could be estimated
-        used = self.limits.apply(used, finite)
-        keep = in_both(estimated, ready)
-        distinct = self.weight_state.distinct(index)
-        self.weight_state.used.write(index, used, keep, distinct)
-        if self.estimates is not None:
-            self.estimates.write(index, raw, keep, distinct)
-        return masked(ready, used, 1)
-
-    def _run_round(
-        self, batches: MatchedBatches, index: Tensor, val_index: Tensor, ready: Tensor | None
-    ) -> EstimationResult:
-        """The projected-gradient steps, started from the stores; their result is kept except during the warm-up."""
         generator = self.randomness.generator
-        if learns(self.divergence) and not self.memory:
-            self.memory = start_memory(self.divergence, batches, generator)
-        of_train = self.divergence.side == "train"
-        # A weight that is no number, in a state that was loaded, starts afresh as a sample does that was never seen.
-        params = self.raw.read(index).nan_to_num(1, 1, 1) if of_train else self.coefficients.read(val_index)
-        done = run_round(self.divergence, batches, params, self.memory, self.steps, generator, all_known=of_train)
-        self._last = done
-        for key, value in done.memory.items():
-            self.memory[key].copy_(masked(ready, value, self.memory[key]))
-        if not of_train:
-            keep = in_both(batches.taking_part("val"), ready)
-            self.coefficients.write(val_index, masked(keep, done.end, params), distinct=True)
-        return done
+        if self.learner is not None and not self.memory:
+            self.memory = start_memory(self.learner, batches, generator)
+        by_train = self.divergence.side == "train"
+        # A loaded weight that is not finite counts as never estimated.
+        params = (
+            self.weight_state.read_estimates(step).nan_to_num(1, 1, 1) if by_train else self.coefficients[val.index]
+        )
+        result = run_estimation(self.divergence, batches, params, self.memory, self.steps, generator, by_train)
+        self._last = result
+        self._remember(result, params, val.index, step.past_warmup)
+
+        # Weights below any mean's precision become zero: denormal gradients slow a CPU down many times.
+        estimates = torch.threshold(result.problem.weights(result.end), NEGLIGIBLE, 0)
+        included = None if batches.membership_train is None else batches.included_train
+        if included is not None:
+            estimates = torch.where(included, estimates, self.weight_state.read_estimates(step))
+        weights = estimates
+        if train.group is not None and (factor := self.transform.class_factor(train.group)) is not None:
+            weights = weights * factor
+        if included is not None:
+            weights = weights * included.any()  # Algorithm 2: zero where no class could be estimated
+        if self.limited:
+            weights = self.limits.apply(weights, step.finite)
+        return self.weight_state.store(step, weights, included, estimates)
+
+    def _remember(
+        self, result: EstimationResult, params: Tensor, val_index: Tensor, past_warmup: Tensor | None
+    ) -> None:
+        """Keep coefficients and memory for the next step, except during the warm-up."""
+        if self.divergence.side == "val":
+            new = result.params if past_warmup is None else torch.where(past_warmup, result.params, params)
+            self.coefficients.index_copy_(0, val_index, new.to(self.coefficients.dtype))
+        for key, value in result.memory.items():
+            old = self.memory[key]
+            old.copy_(value if past_warmup is None else torch.where(past_warmup, value, old))
+
+    def refresh_validation(self, run: Callable[[], None] | None = None) -> None:
+        """Evaluate the validation samples of the coming step now, if it is one of every ``val_every``.
+
+        A step does so by itself, while the training pass holds its activations. Call this before each training pass,
+        under its autocast, where memory is short. ``run`` takes the place of ``evaluate_validation``, such as a CUDA
+        graph of it.
+        """
+        self.val_stream.refresh(self.evaluate_validation if run is None else run)
+
+    def evaluate_validation(self) -> None:
+        """Evaluate the next validation samples, under the autocast in force."""
+        evaluate = partial(self.evaluator.evaluate, outputs=None, dtype=self.weight_state.weight_slots.dtype)
+        with torch.no_grad():
+            self.val_stream.evaluate_next(evaluate, self.weight_state.processes or current_processes())
 
     def summary(self) -> Summary:
         """Health of the weights. Reads them from the device; warns of losses that were not finite."""
@@ -245,27 +246,24 @@ class ADIW(nn.Module):
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or not {"memory", "randomness"} <= state.keys():
-            raise ValueError(f"this is not the state of an ADIW: expected memory and randomness, came {state!r}")
-        device = self.raw.slots.device
+            raise ValueError(f"this is not the state of an ADIW: expected memory and randomness, got {state!r}")
+        device = self.weight_state.weight_slots.device
         self.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
         self._last = None
 
-    def _settings(self, val_stream: ValidationStream) -> str:
-        stream = f"val_batch={val_stream.window}, val_refresh={val_stream.refresh}, val_every={val_stream.every}"
-        loop = f"steps={self.steps}, warmup_steps={self.warmup_steps}, exact={self.exact}"
+    def _settings(self, val_stream: ValidationStream, warmup_steps: int | None) -> str:
+        sizes = f"val_batch={val_stream.batch_size}, val_refresh={val_stream.refresh_size}"
+        stream = f"{sizes}, val_every={val_stream.every}"
+        loop = f"steps={self.steps}, warmup_steps={warmup_steps}, exact={self.exact}"
         return f"ADIW({self.divergence}, {self.transform}, {loop}, {stream}, {self.limits})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.randomness.on(self.raw.slots.device)  # here, since a compiled estimation cannot make generators
+        self.randomness.on(self.weight_state.weight_slots.device)  # here: compiled code cannot make generators
         self.memory = {key: fn(value) for key, value in self.memory.items()}
         self._last = None
         return self
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return self.raw.slots.dtype
 
 
 def _resolve_transform(transform: Literal["loss"] | Transform) -> Transform:
@@ -273,6 +271,6 @@ def _resolve_transform(transform: Literal["loss"] | Transform) -> Transform:
         if transform != "loss":
             raise ValueError(f'transform must be "loss" or adiw.Features(layer, ...), got {transform!r}')
         return LossValue()
-    if isinstance(transform, type) or not callable(getattr(transform, "observe", None)):
+    if isinstance(transform, type) or not callable(getattr(transform, "apply", None)):
         raise TypeError(f'transform must be "loss" or an instance such as adiw.Features("layer"), got {transform!r}')
     return transform

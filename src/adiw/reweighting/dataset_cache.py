@@ -1,4 +1,4 @@
-"""Reading all samples of a data set at once, to keep them where the model is."""
+"""Read all samples of a data set at once, to keep them on the model's device."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 CACHE_BYTES = 2**30
-TOGETHER = 64  # samples that are read at a time
-LOOKED_AT_AGAIN = 256  # samples at most, to see whether they change: a set may take minutes to read
+READ_SIZE = 64  # samples that are read at a time
+COMPARED = 256  # samples that are read again at most: reading a whole set again may take minutes
 
 
 def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> Any | None:
     """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes.
 
-    Where there are workers, they alone read: a file that this process had opened would be theirs too, and all would
-    move about in it at once.
+    With workers, only they read: they would share the position in a file that this process has opened.
 
     >>> read_all([(torch.tensor([1.0, 2.0]), 0), (torch.tensor([3.0, 4.0]), 1)])
     [tensor([[1., 2.],
@@ -32,7 +31,7 @@ def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> 
     if not cache_bytes:
         return None
     count = len(dataset)
-    with torch.random.fork_rng(devices=[]):  # loaders and augmentation draw from the global generator: leave it
+    with torch.random.fork_rng(devices=[]):  # loaders and augmentation draw from the global generator
         batches = _batches(dataset, range(count), workers)
         first = next(batches)
         leaves = _leaves(first)
@@ -47,20 +46,20 @@ def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> 
             for column, part in _pairs(whole, batch):
                 if (part.dtype, part.shape[1:]) != (column.dtype, column.shape[1:]):
                     return None
-                column[number * TOGETHER :][: len(part)] = part
-        return whole if _stays(dataset, whole, workers) else None
+                column[number * READ_SIZE :][: len(part)] = part
+        return whole if _is_constant(dataset, whole, workers) else None
 
 
-def _stays(dataset: Any, whole: Any, workers: int) -> bool:
+def _is_constant(dataset: Any, whole: Any, workers: int) -> bool:
     """Whether samples are the same when they are read again.
 
-    Backwards, and the first once more: a set with a generator of its own has it in every worker as it was at first,
-    and draws the same numbers in the same order.
+    They are read in reverse order, and the first once more: a set with its own generator, copied to every worker,
+    would draw the same numbers in the same order.
     """
     count = len(dataset)
-    order = [*range(count)[:: -count // LOOKED_AT_AGAIN], 0]
+    order = [*range(count)[:: -count // COMPARED], 0]
     for number, batch in enumerate(_batches(dataset, order, workers)):
-        rows = order[number * TOGETHER :][:TOGETHER]
+        rows = order[number * READ_SIZE :][:READ_SIZE]
         if not all(_equal(column[rows], part) for column, part in _pairs(whole, batch)):
             return False
     return True
@@ -73,7 +72,7 @@ def _equal(a: Tensor, b: Tensor) -> bool:
 def _batches(dataset: Any, order: Sequence[int], workers: int) -> Iterator[Any]:
     loader: DataLoader[Any] = DataLoader(
         dataset,
-        batch_size=TOGETHER,
+        batch_size=READ_SIZE,
         sampler=order,
         num_workers=workers,
         worker_init_fn=leave_interrupts_to_the_parent,
@@ -87,12 +86,12 @@ def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None
             f"the {count:,} trusted samples take {size:,} bytes, more than cache_bytes={cache_bytes}: they are read "
             f"while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers to let other "
             "processes read them (of the command: --workers)",
-            stacklevel=5,  # who makes the method
+            stacklevel=5,  # the line that makes the method
         )
 
 
 def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
-    """``fn`` on every tensor of a batch, whatever tuples, lists and mappings it is made of.
+    """``fn`` of every tensor in a batch of nested tuples, lists and mappings.
 
     >>> map_tensors(lambda x: x + 1, {"x": torch.tensor(1), "pair": (torch.tensor(2), "text")})
     {'x': tensor(2), 'pair': (tensor(3), 'text')}
@@ -107,6 +106,15 @@ def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
     return batch
 
 
+def take_rows(batch: Any, index: Tensor) -> Any:
+    """The rows at ``index`` of every tensor in a batch.
+
+    >>> take_rows([torch.tensor([5, 6, 7])], torch.tensor([2, 0]))
+    [tensor([7, 5])]
+    """
+    return map_tensors(lambda column: column[index], batch)
+
+
 def _leaves(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
         return [leaf for value in batch.values() for leaf in _leaves(value)]
@@ -116,7 +124,7 @@ def _leaves(batch: Any) -> list[Any]:
 
 
 def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every tensor of ``whole`` and the one of ``batch`` in its place; mappings may have their keys in any order.
+    """Every tensor of ``whole`` with the one of ``batch`` in the same position; keys may come in any order.
 
     >>> list(_pairs({"x": torch.tensor(1), "y": torch.tensor(2)}, {"y": torch.tensor(3), "x": torch.tensor(4)}))
     [(tensor(1), tensor(4)), (tensor(2), tensor(3))]
@@ -132,10 +140,9 @@ def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def start(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches, read by workers that find nothing to collect in what they have from this process.
+    """The loader's batches, with the garbage of this process collected before its workers are forked.
 
-    They are started by fork, with all of its objects. A CUDA graph of a run that is over, say, would end a worker, if
-    the worker's collector came upon it first.
+    A worker inherits all objects. Collecting, say, the CUDA graph of a finished run in a worker would end the worker.
     """
     if loader.num_workers:
         gc.collect()
@@ -143,5 +150,5 @@ def start(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ctrl-C in a terminal reaches all processes: the one that trains decides when its workers end."""
+    """Ctrl-C in a terminal reaches all processes: the training process decides when its workers end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them

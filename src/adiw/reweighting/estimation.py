@@ -1,4 +1,4 @@
-"""One round of weight estimation: a few projected-gradient steps, warm-started from what came before."""
+"""Weight estimation: a few projected-gradient steps on a divergence, started from the last result."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import torch
 from torch import Generator, Tensor
 
 from adiw.arguments import check_count
-from adiw.divergences import Divergence, Learner, Problem, learns, resolve
-from adiw.matching.batches import MatchedBatches, finite_part, match
-from adiw.matching.groups import masked
+from adiw.divergences import Divergence, Learner, Problem, resolve
+from adiw.matching.batches import MatchedBatches, finite_mask, match
 
 
 @dataclass(frozen=True)
 class State:
-    """What an estimate starts from: pass the last one back to go on from there."""
+    """What an estimate starts from: pass it to the next call to continue."""
 
     params: Tensor  # (n,) weights or (m,) coefficients, as the divergence's side says; nan where never estimated
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of a divergence that learns
@@ -24,11 +23,12 @@ class State:
 
 @dataclass(frozen=True)
 class EstimationResult:
-    """The round that was run: enough to evaluate its objective and gradients later, when somebody asks."""
+    """The problem of one batch and its solution: enough to evaluate objective and gradients later."""
 
     problem: Problem
-    start: Tensor
-    end: Tensor
+    start: Tensor  # params before the first step
+    end: Tensor  # params after the last step
+    params: Tensor  # what the next estimate starts from: ``end``, and the given params of excluded samples
     memory: Mapping[str, Tensor]
 
 
@@ -40,14 +40,14 @@ def estimate_weights(
     state: State | None = None,
     generator: Generator | None = None,
 ) -> tuple[Tensor, State]:
-    """Weights of a training batch that bring it closer to a validation batch, and the state to go on from.
+    """Weights of a training batch that bring it closer to a validation batch, and the state for the next call.
 
     Args:
         z_train: (n,) losses or (n, d) features of the training batch.
         z_val: (m,) or (m, d), the same of the validation batch.
         divergence: a name in ``adiw.DIVERGENCES`` or an instance.
         steps: T, projected-gradient steps.
-        state: from the last call with the same samples in the same order; None starts afresh.
+        state: from the last call with the same samples in the same order; None to start.
         generator: the randomness of divergences that need it (the critic network).
 
     Returns:
@@ -58,15 +58,74 @@ def estimate_weights(
     >>> [round(w, 2) for w in weights.tolist()]
     [1.5, 1.5, 0.0]
     """
-    z_train, z_val = _check(z_train, z_val)
+    z_train, z_val = _check_z(z_train, z_val)
     check_count("steps", steps, least=1)
     if generator is not None and not isinstance(generator, Generator):
         raise TypeError(f"generator must be a torch.Generator or None, got {generator!r}")
     divergence = resolve(divergence)
     batches = match(z_train.detach(), z_val.detach())
     size = len(z_train if divergence.side == "train" else z_val)
+    state = _check_state(state, size, divergence, z_train)
+    generator = Generator(z_train.device).manual_seed(0) if generator is None else generator
+    result = run_estimation(divergence, batches, state.params, state.memory, steps, generator)
+    weights = torch.where(batches.included_train, result.problem.weights(result.end), 0)  # a copy for the caller
+    return weights, State(result.params, result.memory)
+
+
+def run_estimation(
+    divergence: Divergence,
+    batches: MatchedBatches,
+    params: Tensor,
+    memory: Mapping[str, Tensor],
+    steps: int,
+    generator: Generator,
+    all_finite: bool = False,
+) -> EstimationResult:
+    """``steps`` times params <- project(params - eta gradient), on the side that the divergence parametrises.
+
+    Params that are nan start from the problem's initial value; ``all_finite`` promises that there are none.
+    ``memory`` is that of the last result; a divergence that learns starts from an empty one.
+    """
+    with torch.no_grad():
+        known = None if all_finite else finite_mask(params)
+        if hasattr(divergence, "learn"):
+            memory = memory or start_memory(divergence, batches, generator)  # type: ignore[arg-type]
+            if memory:  # else there is nothing to learn for this z
+                weights = params if known is None else torch.where(known, params, 1)
+                memory = divergence.learn(batches, weights, memory, generator)
+                batches = replace(batches, memory=memory)
+        problem = divergence.problem(batches)
+        start = params if known is None else torch.where(known, params, problem.initial())
+        end = descend(problem, start, divergence.step_size, steps)
+        if batches.membership_train is None:  # all samples are included
+            return EstimationResult(problem, start, end, end, memory)
+        included = batches.included_train if divergence.side == "train" else batches.included_val
+        next_params = torch.where(included, end, params)
+        return EstimationResult(problem, start, torch.where(included, end, start), next_params, memory)
+
+
+def start_memory(divergence: Learner, batches: MatchedBatches, generator: Generator) -> dict[str, Tensor]:
+    """The first memory of a divergence that learns, for z of this shape."""
+    return divergence.start(batches.z_train.shape[1], batches.num_groups, batches.z_train, generator)
+
+
+def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:
+    """params <- project(params - eta dJ/dparams), ``steps`` times."""
+    for _ in range(steps):
+        params = problem.project(params.sub(scaled_gradient(problem, params), alpha=step_size))
+    return params
+
+
+def scaled_gradient(problem: Problem, params: Tensor) -> Tensor:
+    """dJ/dparams, times the problem's ``step_scale`` if it has one (MMD's local step). A step is eta times this."""
+    scale: Tensor | None = getattr(problem, "step_scale", None)
+    return problem.gradient(params) if scale is None else scale * problem.gradient(params)
+
+
+def _check_state(state: State | None, size: int, divergence: Divergence, like: Tensor) -> State:
+    """The given state, or a first one of nan: (size,)."""
     if state is None:
-        state = State(z_train.new_full((size,), float("nan")))
+        return State(like.new_full((size,), float("nan")))
     if not isinstance(state, State) or not isinstance(state.params, Tensor):
         raise TypeError(f"state must be the one that the last call returned, or None, got {state!r}")
     if state.params.shape != (size,):
@@ -74,53 +133,11 @@ def estimate_weights(
             f"state holds {len(state.params)} parameters, but this divergence has one per "
             f"{divergence.side} sample and the batch has {size}: pass the state of the same samples, or None"
         )
-    done = run_round(divergence, batches, state.params, state.memory, steps, generator or _generator(z_train))
-    weights = torch.where(batches.used_train, done.problem.weights(done.end), 0)  # a copy: they are the caller's
-    return weights, State(masked(batches.taking_part(divergence.side), done.end, state.params), done.memory)
+    return state
 
 
-def run_round(
-    divergence: Divergence,
-    batches: MatchedBatches,
-    params: Tensor,
-    memory: Mapping[str, Tensor],
-    steps: int,
-    generator: Generator,
-    all_known: bool = False,
-) -> EstimationResult:
-    """T steps of params <- project(params - eta gradient) from ``params``; what is no number there starts afresh.
-
-    ``all_known`` promises that all are numbers.
-    """
-    with torch.no_grad():
-        known = None if all_known else finite_part(params)
-        if learns(divergence):
-            memory = memory or start_memory(divergence, batches, generator)
-            if memory:
-                memory = divergence.learn(batches, masked(known, params, 1), memory, generator)
-                batches = replace(batches, memory=memory)
-        problem = divergence.problem(batches)
-        start = params if known is None else torch.where(known, params, problem.initial())
-        end = descend(problem, start, divergence.step_size, steps)
-        return EstimationResult(problem, start, masked(batches.taking_part(divergence.side), end, start), memory)
-
-
-def start_memory(divergence: Learner, batches: MatchedBatches, generator: Generator) -> dict[str, Tensor]:
-    """The first memory of a divergence that learns, for z shaped as in this pair."""
-    return divergence.start(batches.z_train.shape[1], batches.num_groups, batches.z_train, generator)
-
-
-def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:
-    """W <- project(W - eta dJ/dW), ``steps`` times."""
-    scale: Tensor | None = getattr(problem, "step_scale", None)
-    for _ in range(steps):
-        step = problem.gradient(params) if scale is None else scale * problem.gradient(params)
-        params = problem.project(params.sub(step, alpha=step_size))
-    return params
-
-
-def _check(z_train: Tensor, z_val: Tensor) -> tuple[Tensor, Tensor]:
-    """Both as (., d) of one float dtype on one device, or an error that says which is off."""
+def _check_z(z_train: Tensor, z_val: Tensor) -> tuple[Tensor, Tensor]:
+    """Both as (., d) of one float dtype on one device, or an error that names the wrong one."""
     for name, z in (("z_train", z_train), ("z_val", z_val)):
         if not isinstance(z, Tensor) or not z.is_floating_point():
             kind = z.dtype if isinstance(z, Tensor) else type(z).__name__
@@ -136,9 +153,3 @@ def _check(z_train: Tensor, z_val: Tensor) -> tuple[Tensor, Tensor]:
         raise ValueError(f"z_train is on {z_train.device} and z_val on {z_val.device}: move one of them")
     dtype = torch.promote_types(torch.promote_types(z_train.dtype, z_val.dtype), torch.float32)
     return z_train.to(dtype), z_val.to(dtype)
-
-
-def _generator(like: Tensor) -> Generator:
-    generator = Generator(like.device)
-    generator.manual_seed(0)
-    return generator

@@ -1,25 +1,24 @@
-"""What the current model says of a batch, in evaluation mode and without a trace."""
+"""Per-sample losses of the user's model, in the training pass and in a separate pass in evaluation mode."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.reweighting.per_sample_losses import per_sample_losses
-from adiw.reweighting.transforms import Observed, Transform
+from adiw.reweighting.transforms import Transform, TransformedBatch
 
 Criterion = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
-Precision = tuple[str, torch.dtype | None]  # kind of device and dtype of an autocast, None where there is none
+Precision = tuple[str, torch.dtype | None]  # device type and dtype of an autocast, None where there is none
 
 
 class ModelEvaluator:
-    """The user's model, criterion and forward function, none of which belong to our own state."""
+    """The user's model, criterion and forward function. None of them is part of a method's state."""
 
     def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None, transform: Transform) -> None:
         if not isinstance(model, nn.Module):
@@ -28,31 +27,33 @@ class ModelEvaluator:
             raise TypeError("criterion must be callable: criterion(outputs, targets) gives one loss per sample")
         if forward is not None and not callable(forward):
             raise TypeError("forward must be callable: forward(model, batch) gives (outputs, targets)")
-        self.given, model = model, unwrapped(model)
+        self.given_model, model = model, unwrap(model)
         self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
         transform.attach(model)
 
     def losses(self, outputs: Any, targets: Any) -> Tensor:
         """One loss per sample (n,), in float32 or better."""
-        if getattr(getattr(self.given, "_join_config", None), "enable", False):
+        if getattr(getattr(self.given_model, "_join_config", None), "enable", False):
             raise RuntimeError(
-                "torch's Join cannot stand in for a process that has run out of batches: the losses of all are "
-                "gathered here. Iterate over adiw.together(loader) instead, which ends for all at once"
+                "torch's Join cannot replace a process that has no more batches: the losses of all processes are "
+                "gathered in each step. Iterate over adiw.together(loader) instead, which ends for all at once"
             )
         return per_sample_losses(self.criterion, outputs, targets)
 
-    def evaluate(self, batch: Any, precision: Precision, dtype: torch.dtype) -> Observed:
-        """z and groups of a batch in evaluation mode, under the autocast of this precision. No gradient."""
+    def evaluate(self, batch: Any, outputs: Any, dtype: torch.dtype) -> TransformedBatch:
+        """z and groups of a batch in evaluation mode, under the autocast of the training ``outputs``. No gradient."""
+        precision = self.precision_of(outputs)
         with torch.no_grad():
             with evaluation_mode(self.model), autocast_to(*precision):
                 outputs, targets, *features = self.run(batch)
-            losses = self.losses(outputs, targets).to(dtype)
-            return self.transform.observe(losses, targets, features[0] if features else None)
+            with no_autocast(precision[0]):
+                losses = self.losses(outputs, targets).to(dtype)
+                return self.transform.apply(losses, targets, features[0] if features else None)
 
     def training_batch(self, inputs: Any, targets: Any, reason: str) -> Any:
         """The training batch, for methods that run the model again: (inputs, targets), or inputs for ``forward``.
 
-        ``reason`` begins the error for missing inputs: which method needs them and what for.
+        ``reason`` begins the error for missing inputs: which method needs them, and what for.
         """
         if inputs is None:
             what = "x" if self.forward is None else "batch"
@@ -65,7 +66,8 @@ class ModelEvaluator:
             result = self.forward(self.model, batch)
             if not isinstance(result, tuple) or len(result) not in (2, 3):
                 raise TypeError(
-                    "forward(model, batch) must return (outputs, targets) or (outputs, targets, features)"
+                    "forward(model, batch) must return (outputs, targets) or (outputs, targets, features), "
+                    f"got {type(result).__name__}"
                 )
             return result
         if not isinstance(batch, (tuple, list)) or len(batch) < 2:
@@ -76,21 +78,75 @@ class ModelEvaluator:
         return self.model(batch[0]), batch[1]
 
     def precision_of(self, outputs: Any) -> Precision:
-        """Of the autocast that the training outputs were made under: the one in force, or what shows in them."""
+        """The autocast that made the training outputs: the one in force, or the one that their dtype shows."""
         parameter = next(self.model.parameters(), None)
         found = outputs if isinstance(outputs, Tensor) else parameter
-        kind = "cpu" if found is None else found.device.type
-        if torch.is_autocast_enabled(kind):
-            return kind, torch.get_autocast_dtype(kind)
+        device_type = "cpu" if found is None else found.device.type
+        if torch.is_autocast_enabled(device_type):
+            return device_type, torch.get_autocast_dtype(device_type)
         narrow = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
         shows = narrow and parameter is not None and parameter.dtype == torch.float32
-        return kind, outputs.dtype if shows else None
+        return device_type, outputs.dtype if shows else None
 
 
-def autocast_to(kind: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Autocast to this dtype, or none at all."""
+def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
+    """criterion(outputs, targets), checked to be one floating-point loss per sample, (n,).
+
+    A tensor of outputs is passed as float32, outside of any autocast: bf16 logits change a loss by as much as the
+    width of a narrow kernel. Other outputs (mappings, objects) are passed unchanged.
+
+    >>> per_sample_losses(torch.nn.CrossEntropyLoss(), torch.zeros(2, 3), torch.tensor([0, 1]))
+    Traceback (most recent call last):
+    ValueError: criterion returned a scalar; expected one loss per sample, (n,): build it with reduction="none"
+    """
+    if isinstance(outputs, Tensor):
+        half = outputs.dtype in (torch.bfloat16, torch.float16)
+        with no_autocast(outputs.device.type):
+            losses = criterion(outputs.float() if half else outputs, targets)
+    else:
+        losses = criterion(outputs, targets)
+    if not isinstance(losses, Tensor) or not losses.is_floating_point():
+        kind = losses.dtype if isinstance(losses, Tensor) else type(losses).__name__
+        raise TypeError(f"criterion must return a floating-point tensor (n,), got {kind}")
+    if losses.ndim == 0:
+        raise ValueError(
+            'criterion returned a scalar; expected one loss per sample, (n,): build it with reduction="none"'
+        )
+    if losses.ndim > 1:
+        raise ValueError(
+            f"criterion returned shape {tuple(losses.shape)}; expected one loss per sample, (n,): "
+            "reduce the other dimensions, e.g. criterion(outputs, targets).flatten(1).mean(1)"
+        )
+    if len(losses) == 0:
+        raise ValueError("the batch is empty: there is no loss to weight")
+    return losses if losses.dtype == torch.float64 else losses.float()
+
+
+def no_autocast(device_type: str) -> AbstractContextManager[Any]:
+    """Full precision, whatever autocast is in force."""
+    # Not every torch.compile can trace ``is_autocast_available``.
+    exists = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
+    in_force = exists and torch.is_autocast_enabled(device_type)
+    return torch.autocast(device_type, enabled=False) if in_force else nullcontext()
+
+
+def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Autocast to this dtype, or no autocast for None."""
     # Without the cache: copies of the weights made without gradients must not serve a later training pass.
-    return torch.autocast(kind, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+    return torch.autocast(device_type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Every module in evaluation mode; afterwards each one is back in its own mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    for module, _ in modes:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def check_trainable(model: nn.Module) -> None:
@@ -108,9 +164,9 @@ def check_trainable(model: nn.Module) -> None:
         )
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The plain model: under several processes a wrapped one would talk to the others about every pass."""
-    inner = getattr(model, "_orig_mod", model)  # of torch.compile around the wrapped model
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model without DistributedDataParallel, which would communicate in every validation pass."""
+    inner = getattr(model, "_orig_mod", model)  # torch.compile around the wrapper
     if not isinstance(inner, DistributedDataParallel):
         return model
     plain: nn.Module = inner.module
@@ -119,21 +175,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return plain
 
 
-def follow(method: nn.Module, model: nn.Module) -> None:
-    """Move ``method`` to the device of the model's parameters; a model without any leaves it where it is."""
+def move_to_device_of(model: nn.Module, method: nn.Module) -> None:
+    """Move ``method`` to the device of the model's parameters, if it has any."""
     parameter = next(model.parameters(), None)
     if parameter is not None:
         method.to(parameter.device)
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Every module in evaluation mode, and afterwards each in the mode it was in: nothing else changes."""
-    modes = [(module, module.training) for module in model.modules()]
-    for module, _ in modes:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode

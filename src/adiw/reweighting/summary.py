@@ -1,4 +1,4 @@
-"""How the weights are doing: a summary for logs, and the two quantities of the convergence theorem."""
+"""Statistics of the weights for logs, and the two quantities of the convergence theorem."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 
 from adiw.matching.limits import effective_sample_size
-from adiw.reweighting.estimation import EstimationResult
+from adiw.reweighting.estimation import EstimationResult, scaled_gradient
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Health of the weights of the whole training set (samples not estimated yet weigh one)."""
+    """Statistics of the weights of the whole training set; samples not estimated yet have weight one."""
 
     steps: int  # training steps so far
     ess: float  # effective sample size (sum w)^2 / sum w^2
     mean: float
     max: float
-    share_zero: float  # of samples whose weight is (all but) zero
-    share_at_bound: float  # of samples at the largest weight allowed; nan without a bound
-    objective: float  # of the divergence on the last batch; nan before the first
+    share_zero: float  # fraction of samples whose weight is below 1e-6
+    share_at_bound: float  # fraction of samples at the largest weight allowed; nan without a bound
+    objective: float  # of the divergence on the last batch; nan before the first step
     nonfinite_train: int  # training losses that were not finite, counted over all steps
-    nonfinite_val: int  # the same of validation losses
+    nonfinite_val: int  # validation losses that were not finite, counted over all evaluations
 
     def __str__(self) -> str:
         return (
@@ -35,7 +35,7 @@ class Summary:
 
 
 def summarise(weights: Tensor, bound: float | None, last: EstimationResult | None) -> dict[str, float]:
-    """The part of a summary that comes from the weights (n,) and the last round."""
+    """The fields of a summary that come from the weights (n,) and the last estimate."""
     at_bound = float("nan") if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
     return {
         "ess": float(effective_sample_size(weights.double())),
@@ -48,7 +48,7 @@ def summarise(weights: Tensor, bound: float | None, last: EstimationResult | Non
 
 
 def name_indices(counts: Tensor, shown: int = 5) -> str:
-    """The indices with a count above zero, the first few of them by number.
+    """The indices with a count above zero, of which the first few are listed.
 
     >>> name_indices(torch.tensor([0, 2, 0, 1]))
     '1, 3'
@@ -69,14 +69,14 @@ class Stationarity:
 def stationarity(
     gradients: Iterable[Tensor | None], learning_rate: float, last: EstimationResult, step_size: float, steps: int
 ) -> Stationarity:
-    """From the model's gradients, alpha, and the round of weight estimation that led to them."""
+    """From the model's gradients, the learning rate alpha, and the weight estimation of the same step."""
     squares = [g.detach().double().square().sum() for g in gradients if g is not None]
     if not squares:
         raise ValueError("the model has no gradients: call this between loss.backward() and optimizer.zero_grad()")
     norm = float(torch.stack([s.cpu() for s in squares]).sum().sqrt())
     change, params = 0.0, torch.where(last.start.isnan(), 0, last.start)
     for _ in range(steps):
-        step = step_size * last.problem.gradient(params)
+        step = step_size * scaled_gradient(last.problem, params)
         change = max(change, float(step.abs().sum()))
         params = last.problem.project(params - step)
     bound = (learning_rate * norm) ** 2

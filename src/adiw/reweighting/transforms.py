@@ -1,4 +1,4 @@
-"""From what a model says of a batch to the z that is matched, and the groups within which it is matched."""
+"""Transforms: from the losses or features of a batch to z, which is matched, within one group or within classes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.utils.hooks import RemovableHandle
 from adiw.arguments import check_count, check_labels
 
 
-class Observed(NamedTuple):
-    """What a batch became: z (n, d) and the group of each sample (n,) int64, None when there is one group."""
+class TransformedBatch(NamedTuple):
+    """z (n, d) of a batch, and the group of each sample (n,) int64, None for one group."""
 
     z: Tensor
     group: Tensor | None
@@ -23,25 +23,25 @@ class Transform(Protocol):
     """z and groups of a batch from its losses, targets and hidden-layer outputs."""
 
     num_groups: int
-    minimum: int  # samples a group needs on either side to be estimated
+    minimum: int  # samples that a group needs on either side to be estimated
 
-    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
+    def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
         """z and groups of a batch, from losses (n,), targets, and features (n, ...) that were passed in or None."""
         ...
 
-    def factor(self, group: Tensor | None) -> Tensor | None:
-        """What the weights of each sample are multiplied by when they weight the loss (n,), or None."""
+    def class_factor(self, group: Tensor) -> Tensor | None:
+        """The factor of each sample's weight in the loss (n,), from its class; None for one."""
         ...
 
     def attach(self, model: nn.Module) -> None:
-        """Get ready to observe this model."""
+        """Register the hooks that the transform needs on this model."""
         ...
 
 
 class LossValue:
     """z is the loss of each sample, one group (Algorithm 1).
 
-    >>> LossValue().observe(torch.tensor([0.3, 2.0]), None, None).z
+    >>> LossValue().apply(torch.tensor([0.3, 2.0]), None, None).z
     tensor([[0.3000],
             [2.0000]])
     """
@@ -49,10 +49,10 @@ class LossValue:
     num_groups = 1
     minimum = 1
 
-    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
-        return Observed(losses.unsqueeze(1), None)
+    def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
+        return TransformedBatch(losses.unsqueeze(1), None)
 
-    def factor(self, group: Tensor | None) -> Tensor | None:
+    def class_factor(self, group: Tensor) -> Tensor | None:
         return None
 
     def attach(self, model: nn.Module) -> None:
@@ -67,13 +67,13 @@ class Features:
 
     Args:
         layer: the module whose output is z, or its dotted name in the model; None when every call passes
-            ``features=`` and ``forward`` returns (outputs, targets, features) for the probe.
+            ``features=`` and ``forward`` returns (outputs, targets, features) for validation batches.
         class_prior: ratio r_y = p_test(y) / p_train(y) of each class (C,), e.g. from ``class_prior_ratio``. The
-            estimate is kept without it; the weights in the loss are multiplied by it.
+            estimate is stored without it; the weights in the loss are multiplied by it.
         num_classes: C, when no class_prior gives it. Without either, all samples are one group (regression).
 
-    A class with fewer than two samples in either batch keeps its weights; when that holds for all classes the
-    batch weighs nothing.
+    A class with fewer than two samples in either batch keeps its weights; when that holds for all classes, all
+    weights of the batch are zero.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Features:
         if class_prior is not None:
             vector = isinstance(class_prior, Tensor) and class_prior.ndim == 1 and not class_prior.is_complex()
             if not vector or not bool(((class_prior >= 0) & class_prior.isfinite()).all()):
-                raise ValueError("class_prior must be one ratio per class, (C,), from 0 on")
+                raise ValueError("class_prior must be one ratio per class, (C,), at least 0")
             if num_classes not in (None, len(class_prior)):
                 raise ValueError(f"num_classes is {num_classes}, but class_prior has {len(class_prior)} entries")
             num_classes = len(class_prior)
@@ -102,7 +102,7 @@ class Features:
     def attach(self, model: nn.Module) -> None:
         if self.layer is None:
             return
-        # A compiled or wrapped model holds the user's layers one level down: their own names should do.
+        # A compiled model has its layers one level down: users write the names without that level.
         names = {name.replace("_orig_mod.", ""): module for name, module in model.named_modules()}
         if isinstance(self.layer, str) and self.layer not in names:
             known = ", ".join(name for name in names if name)
@@ -112,30 +112,30 @@ class Features:
             raise ValueError("Features: the layer is not part of the model whose outputs are weighted")
         if self._hook is not None:
             self._hook.remove()
-        self._hook = module.register_forward_hook(self._keep)
+        self._hook = module.register_forward_hook(self._store_output)
 
-    def _keep(self, module: nn.Module, inputs: object, output: Tensor) -> None:
+    def _store_output(self, module: nn.Module, inputs: object, output: Tensor) -> None:
         self._output = output.detach()
 
-    def take(self) -> Tensor | None:
-        """The layer's output in the model's last forward pass, once."""
+    def take_output(self) -> Tensor | None:
+        """The layer's output in the model's last forward pass. It is returned once."""
         output, self._output = self._output, None
         return output
 
-    def observe(self, losses: Tensor, targets: object, features: Tensor | None) -> Observed:
-        features = self.take() if features is None else features.detach()
+    def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
+        features = self.take_output() if features is None else features.detach()
         if features is None:
             where = "its layer has not run since the last call" if self.layer is not None else "it has no layer"
             raise ValueError(f"Features: no hidden-layer output ({where}); run the model first, or pass features=")
         if len(features) != len(losses):
             raise ValueError(
                 f"Features: {len(features)} hidden-layer outputs for {len(losses)} losses: call reweight right after "
-                "the forward pass that it belongs to"
+                "the forward pass of its batch"
             )
         z = features.flatten(1).to(losses.dtype)
         largest = z.abs().amax(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
-        z = normalize(z / largest, dim=1)  # the squares of 1e30 and of 1e-30 are no numbers
-        return Observed(z, self._groups(losses, targets))
+        z = normalize(z / largest, dim=1)  # without it the square of 1e30 overflows, and that of 1e-30 underflows
+        return TransformedBatch(z, self._groups(losses, targets))
 
     def _groups(self, losses: Tensor, targets: object) -> Tensor | None:
         if not self.classwise:
@@ -148,8 +148,8 @@ class Features:
         known = (targets >= 0) & (targets < self.num_groups)
         return torch.where(known, targets.long(), -1)
 
-    def factor(self, group: Tensor | None) -> Tensor | None:
-        if self.class_prior is None or group is None:
+    def class_factor(self, group: Tensor) -> Tensor | None:
+        if self.class_prior is None:
             return None
         self.class_prior = self.class_prior.to(group.device)
         return torch.where(group >= 0, self.class_prior[group.clamp_min(0)], 1)
@@ -161,7 +161,7 @@ class Features:
 
 
 def class_prior_ratio(train_labels: Tensor, test_labels: Tensor, num_classes: int) -> Tensor:
-    """r_y = p_test(y) / p_train(y) from labels: (num_classes,), zero for classes that training never shows.
+    """r_y = p_test(y) / p_train(y) from labels: (num_classes,), zero for classes without training samples.
 
     >>> class_prior_ratio(torch.tensor([0, 0, 0, 1]), torch.tensor([0, 1]), 2)
     tensor([0.6667, 2.0000])

@@ -1,84 +1,29 @@
-"""One number per sample, kept by the sample's index in its data set."""
+"""Values stored by the sample's number in its data set: check the index of a batch, write the values of a batch."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from adiw.matching.groups import are_few, masked
+from adiw.matching.groups import are_few
 
 REPEATS = (
-    "draw them without replacement (shuffle=True), as weights take the place of drawing some more often, or allow it "
-    "with adiw.ADIW(..., repeats=True), where one that is twice in a batch keeps the mean of its two weights"
+    "draw samples without replacement (shuffle=True), since weights replace drawing some more often, or allow it "
+    "with adiw.ADIW(..., repeats=True), which stores the mean of a repeated sample's weights"
 )
 
 
-class ValuesByIndex(nn.Module):
-    """``size`` numbers that are read and written by index, on the device, without host synchronisation.
+def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> tuple[Tensor, Tensor | None, bool]:
+    """(index (n,) with bad entries replaced by ``size``, how many were bad, whether all are known to be distinct).
 
-    One slot more than ``size`` takes what must not be kept: masked writes and bad indices.
+    On the CPU a bad index, or a repeated one where ``repeats`` is false, is an error at once and the count is None.
+    On a GPU reading it would stall the step, so bad indices are counted there.
 
-    >>> store = ValuesByIndex(3)
-    >>> store.write(torch.tensor([0, 0, 2]), torch.tensor([2.0, 4.0, 5.0]))
-    >>> store.values
-    tensor([3., 1., 5.])
-    """
-
-    slots: Tensor
-
-    def __init__(self, size: int, fill: float = 1.0) -> None:
-        super().__init__()
-        self.fill = fill
-        self.register_buffer("slots", torch.full((size + 1,), fill))
-
-    def __len__(self) -> int:
-        return len(self.slots) - 1
-
-    @property
-    def values(self) -> Tensor:
-        """All numbers, (size,): a view of the store."""
-        return self.slots[:-1]
-
-    def read(self, index: Tensor) -> Tensor:
-        """The numbers at ``index`` (n,)."""
-        return self.slots[index]
-
-    def write(self, index: Tensor, values: Tensor, mask: Tensor | None = None, distinct: bool = False) -> None:
-        """Keep ``values`` (n,) at ``index`` (n,); an index that occurs twice takes the mean of its values.
-
-        Where ``mask`` is false nothing is kept. ``distinct`` promises that every index is good and occurs once.
-        """
-        index, values = masked(mask, index, len(self)), values.to(self.slots.dtype)
-        self.slots.index_copy_(0, index, values if distinct else mean_of_duplicates(index, values))
-        if mask is not None or not distinct:
-            self.slots[-1:].fill_(self.fill)  # an assignment would copy the number from the host
-
-
-def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
-    """Give equal indices the mean of their values, (n,). Deterministic on every device.
-
-    Every pair is looked at, which takes the fewest kernels; a large batch is sorted instead.
-
-    >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
-    tensor([1.5000, 5.0000, 1.5000])
-    """
-    if are_few(index):
-        equal = index[:, None] == index
-        return torch.where(equal, values, 0).sum(1) / equal.sum(1)
-    ordered, order = index.sort(stable=True)
-    first, last = (torch.searchsorted(ordered, ordered, right=right) for right in (False, True))
-    running = torch.cat([values.new_zeros(1, dtype=torch.float64), values[order].double().cumsum(0)])
-    mean = torch.where(last - first > 1, (running[last] - running[first]) / (last - first), values[order])
-    return torch.empty_like(values).scatter_(0, order, mean.to(values.dtype))
-
-
-def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | None]:
-    """(index with bad entries sent to the spare slot ``size``, how many were bad).
-
-    On the CPU a bad index is an error at once and the count is None; on a GPU looking would stall the step, so
-    they are counted there and whoever reads the counter raises.
+    >>> check_index(torch.tensor([3, 5, 3]), 3, 10, repeats=False)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw samples without replacement ...
     """
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
         kind = index.dtype if isinstance(index, Tensor) else type(index).__name__
@@ -91,27 +36,53 @@ def check_index(index: Tensor, count: int, size: int) -> tuple[Tensor, Tensor | 
     index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
     if index.is_cuda:
         bad = index.clamp(0, size - 1) != index
-        return torch.where(bad, size, index), bad.sum()
-    numbers = index.tolist()  # on the host a few hundred numbers are read faster than a tensor is asked
-    bad_one = next((number for number in numbers if not 0 <= number < size), None)
-    if bad_one is not None:
+        return torch.where(bad, size, index), bad.sum(), False
+    numbers = index.tolist()  # a few hundred numbers are compared faster as integers than as a tensor
+    if numbers and not (min(numbers) >= 0 and max(numbers) < size):
+        bad_number = next(number for number in numbers if not 0 <= number < size)
         raise IndexError(
-            f"index {bad_one} is not in the training set: num_train is {size}, which must be the length "
-            "of the set in adiw.Indexed and stay so while training"
+            f"index {bad_number} is not in the training set: num_train is {size}, which must be the length "
+            "of the set in adiw.Indexed and not change while training"
         )
-    return index, None
-
-
-def check_distinct(index: Tensor) -> None:
-    """Refuse an index (n,) on the CPU that names a sample twice; on a GPU looking would stall the step.
-
-    >>> check_distinct(torch.tensor([3, 5, 3]))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw them without replacement ...
-    """
-    if index.is_cuda:
-        return
-    numbers = index.tolist()
-    if len(set(numbers)) < len(numbers):
+    if not repeats and len(set(numbers)) < len(numbers):
         twice = min(number for number, times in Counter(numbers).items() if times > 1)
         raise ValueError(f"sample {twice} is twice in a batch, so the sampler repeats samples: {REPEATS}")
+    return index, None, not repeats
+
+
+def write_by_index(
+    slots: Tensor, index: Tensor, values: Tensor, mask: Tensor | None = None, distinct: bool = False
+) -> None:
+    """slots[index] = values (n,) where ``mask`` (n,) is true; an index that occurs twice gets the mean of its values.
+
+    The last slot takes masked values and is then reset to one. ``distinct`` promises that every index is good and
+    occurs once.
+
+    >>> slots = torch.ones(4)
+    >>> write_by_index(slots, torch.tensor([0, 0, 2]), torch.tensor([2.0, 4.0, 5.0]))
+    >>> slots
+    tensor([3., 1., 5., 1.])
+    """
+    index = index if mask is None else torch.where(mask, index, len(slots) - 1)
+    values = values.to(slots.dtype)
+    slots.index_copy_(0, index, values if distinct else mean_of_duplicates(index, values))
+    if mask is not None or not distinct:
+        slots[-1:].fill_(1)  # an assignment would copy the number from the host
+
+
+def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
+    """Give equal indices the mean of their values, (n,). Deterministic on every device.
+
+    All pairs are compared, which takes the fewest kernels; a large batch is sorted instead.
+
+    >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
+    tensor([1.5000, 5.0000, 1.5000])
+    """
+    if are_few(index):
+        equal = index[:, None] == index
+        return torch.where(equal, values, 0).sum(1) / equal.sum(1)
+    ordered, order = index.sort(stable=True)
+    first, last = (torch.searchsorted(ordered, ordered, right=right) for right in (False, True))
+    running = torch.cat([values.new_zeros(1, dtype=torch.float64), values[order].double().cumsum(0)])
+    mean = torch.where(last - first > 1, (running[last] - running[first]) / (last - first), values[order])
+    return torch.empty_like(values).scatter_(0, order, mean.to(values.dtype))

@@ -1,8 +1,9 @@
-"""The books of a weighting method: each sample's last weight, the steps so far, and what went wrong in them."""
+"""Where the weights of all training samples are kept, with the counters of a weighting method."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,132 +11,182 @@ import torch
 from torch import Tensor, nn
 
 from adiw.arguments import check_count
-from adiw.distributed.process_group import ProcessGroup
-from adiw.matching.batches import is_finite, unless_true
+from adiw.distributed.process_group import Processes, current_processes
+from adiw.matching.batches import none_if_true
 from adiw.reweighting.estimation import EstimationResult
-from adiw.reweighting.per_sample_losses import guard_gradient
 from adiw.reweighting.summary import Summary, name_indices, summarise
-from adiw.reweighting.transforms import Observed
 from adiw.reweighting.validation_stream import ValidationStream
-from adiw.reweighting.values_by_index import ValuesByIndex, check_distinct, check_index
+from adiw.reweighting.values_by_index import check_index, write_by_index
 
 
 @dataclass(frozen=True)
 class Step:
-    """The samples of a step: this process's, and those of all processes, padded with the spare slot."""
+    """The samples of one step: g from all processes, of which n belong to this process."""
 
-    index: Tensor  # (n,)
-    finite: Tensor  # (n,) whose loss is finite
-    everyone: Tensor  # (g,) as ``index``; the same tensor for a process alone
-    sound: Tensor  # (g,) as ``finite``
-    spare: int  # the slot that pads
-    first: bool  # of a team: what must be alike in all processes is to be shared
+    index: Tensor  # (g,) numbers in the training set; ``padding`` where a process has fewer samples
+    finite: Tensor  # (g,) whether the loss is finite
+    local_finite: Tensor  # (n,) the same for this process
+    num_samples: int | Tensor  # samples of all processes
+    padding: int
+    past_warmup: Tensor | None  # a boolean on the device, None where it is known to be true
+    distinct: bool  # whether it is known that no sample occurs twice
+    processes: Processes
+    starts_group: bool  # whether this is the first step of several processes
 
     @property
-    def present(self) -> Tensor:
-        """(g,) which of ``everyone`` are samples, and do not pad parts of unequal length."""
-        return self.everyone < self.spare
+    def is_sample(self) -> Tensor:
+        """(g,) false for rows that pad."""
+        return self.index < self.padding
 
 
 class WeightState(nn.Module):
-    """Weights by index, counters on the device, and the weighted mean that leaves broken samples out.
+    """One weight per training sample, counters on the device, and the weighted mean of the losses.
+
+    Each process passes its part of the batch, and all processes keep the same state. One slot more than there are
+    samples takes what must not be stored: masked writes, bad indices and padding.
 
     Args:
         num_train: size of the training set.
-        settings: the method and its settings in words; a state made with others is refused.
-        repeats: whether a sample may be twice in a batch of one process.
+        settings: the method and its settings as text; a state with other settings is refused.
+        repeats: whether a sample may occur twice in a process's batch.
+        warmup_steps: first steps, in which all weights are one; None for one epoch.
+        keep_estimates: store the estimates beside the weights: they differ by a class prior or limits.
 
-    Where several processes train together, each enters its part of the batch and all keep the same books: ``team``
-    gathers the parts.
-
-    >>> weight_state = WeightState(3, "Uniform()")
+    >>> state = WeightState(3, "Uniform()")
     >>> losses = torch.tensor([0.5, float("nan")])
-    >>> step = weight_state.enter(torch.tensor([2, 0]), losses)
-    >>> weight_state.keep(step, torch.tensor([4.0, 4.0]))
-    >>> weight_state.weights
+    >>> step = state.begin_step(torch.tensor([2, 0]), losses)
+    >>> weights = state.store(step, torch.tensor([4.0, 4.0]), step.finite)
+    >>> state.weights
     tensor([1., 1., 4.])
-    >>> weight_state.weighted_mean(step, torch.tensor([4.0, 4.0]), losses, None)
+    >>> state.weighted_mean(step, weights, losses, None)
     tensor(1.)
     """
 
+    weight_slots: Tensor
+    estimate_slots: Tensor | None
+    nonfinite_slots: Tensor
     seen_steps: Tensor
     seen_samples: Tensor
     bad_indices: Tensor
-    nonfinite: Tensor
 
-    def __init__(self, num_train: int, settings: str, repeats: bool = True) -> None:
+    def __init__(
+        self,
+        num_train: int,
+        settings: str,
+        *,
+        repeats: bool = True,
+        warmup_steps: int | None = 0,
+        keep_estimates: bool = False,
+    ) -> None:
         super().__init__()
         check_count("num_train", num_train, least=1)
-        self.settings, self.processes = settings, ProcessGroup()
-        self._told: dict[str, int] = {}  # losses that were not finite when somebody was last warned of them
-        self.used = ValuesByIndex(num_train)
+        if warmup_steps is not None:
+            check_count("warmup_steps", warmup_steps, least=0)
+        self.num_train, self.settings, self.repeats, self.warmup_steps = num_train, settings, repeats, warmup_steps
+        self.register_buffer("weight_slots", torch.ones(num_train + 1))
+        self.register_buffer("estimate_slots", torch.ones(num_train + 1) if keep_estimates else None)
+        self.register_buffer("nonfinite_slots", torch.zeros(num_train + 1, dtype=torch.int32))
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
-        self.register_buffer("nonfinite", torch.zeros(num_train + 1, dtype=torch.int32))
-        self.repeats = repeats
+        self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
+        self._started = False
+        self._warned: dict[str, int] = {}  # counts of losses that were not finite at the last warning
 
     @property
     def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,); one for samples not seen yet."""
-        return self.used.values
+        """The last weight of every training sample, (num_train,); one for samples without one yet."""
+        return self.weight_slots[:-1]
 
-    def enter(self, index: Tensor, losses: Tensor) -> Step:
-        """Begin a step: it is counted, and the index (n,) comes back checked and on our device."""
+    @property
+    def estimates(self) -> Tensor:
+        """The last estimate of every training sample, (num_train,): its weight before class prior and limits."""
+        return (self.weight_slots if self.estimate_slots is None else self.estimate_slots)[:-1]
+
+    @property
+    def nonfinite(self) -> Tensor:
+        """How often the loss of each training sample was not finite, (num_train,)."""
+        return self.nonfinite_slots[:-1]
+
+    def begin_step(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> Step:
+        """Check the index (n,), gather the samples of all processes and count the step.
+
+        In the first step of several processes, all get the state of rank 0's ``method``.
+        """
         if losses.device != self.seen_steps.device:
             raise ValueError(
                 f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
                 f'call reweight.to("{losses.device}") once after moving the model'
             )
-        index, bad = check_index(index, len(losses), len(self.used))
-        if bad is not None:
-            self.bad_indices.add_(bad)
-        if not self.repeats:
-            check_distinct(index)
-        index, finite = index.to(losses.device, non_blocking=True), is_finite(losses.detach())
-        first = self.processes.prepare(len(losses), losses)
-        if first:
-            self.processes.share(self.buffers())
-        everyone, sound = self.processes.gather(index, len(self.used)), self.processes.gather(finite, False)
-        self.nonfinite.index_add_(0, everyone, (~sound).to(self.nonfinite.dtype))
+        index, num_bad, distinct = check_index(index, len(losses), self.num_train, self.repeats)
+        processes, starts_group = self._join(method, losses)
+        if num_bad is not None:
+            self.bad_indices.add_(num_bad)
+        index = index.to(losses.device, non_blocking=True)
+        local_finite = losses.detach().abs() < torch.inf  # in two kernels: ``isfinite`` takes four
+        all_index, finite, num_samples = processes.gather_batch(index, local_finite, self.num_train)
+        self.nonfinite_slots.index_add_(0, all_index, (~finite).to(self.nonfinite_slots.dtype))
         self.seen_steps.add_(1)
-        step = Step(index, finite, everyone, sound, len(self.used), first)
-        if self.processes.size == 1:
-            self.seen_samples.add_(len(losses))
-        else:
-            self.seen_samples.add_(step.present.sum())
-            self.nonfinite[-1:].zero_()  # what pads the batch is nobody's
-        return step
+        self.seen_samples.add_(num_samples)
+        distinct = distinct and all_index is index  # another process may have the same sample
+        past_warmup = self._past_warmup()
+        return Step(
+            all_index,
+            finite,
+            local_finite,
+            num_samples,
+            self.num_train,
+            past_warmup,
+            distinct,
+            processes,
+            starts_group,
+        )
 
-    def distinct(self, index: Tensor) -> bool:
-        """Whether it is known that no sample is twice in a step's index (g,): on the CPU of a process alone."""
-        return not self.repeats and not index.is_cuda and self.processes.size == 1
+    def _join(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
+        """The processes that train together, and whether several of them start here."""
+        processes = current_processes() if self.processes is None else self.processes
+        starts_group = not self._started and processes.start(self if method is None else method, losses)
+        self.processes, self._started = processes, True
+        return processes, starts_group
 
-    def ready(self, steps: int | None) -> Tensor | None:
-        """Whether this step comes after the first ``steps``, or for None after the first epoch: a boolean on the
-        device, None where the host sees that it does.
+    def _past_warmup(self) -> Tensor | None:
+        if self.warmup_steps == 0:
+            return None
+        if self.warmup_steps is None:
+            return none_if_true(self.seen_samples > self.num_train)
+        return none_if_true(self.seen_steps > self.warmup_steps)
+
+    def read_weights(self, step: Step) -> Tensor:
+        """The last weight of each sample of the step, (g,)."""
+        return self.weight_slots[step.index]
+
+    def read_estimates(self, step: Step) -> Tensor:
+        """The last estimate of each sample of the step, (g,)."""
+        return (self.weight_slots if self.estimate_slots is None else self.estimate_slots)[step.index]
+
+    def store(
+        self, step: Step, weights: Tensor, mask: Tensor | None = None, estimates: Tensor | None = None
+    ) -> Tensor:
+        """Store the weights (g,), and the estimates (g,) if they are kept, where ``mask`` (g,) is true.
+
+        Nothing is stored during the warm-up. Returns the weights for the loss, which are one until then.
         """
-        return unless_true(self.seen_samples > len(self.used) if steps is None else self.seen_steps > steps)
-
-    def whole(self, observed: Observed) -> Observed:
-        """z and groups of all processes' samples, in the order of ``Step.everyone``."""
-        group = None if observed.group is None else self.processes.gather(observed.group, -1)
-        return Observed(self.processes.gather(observed.z, float("nan")), group)
-
-    def keep(self, step: Step, weights: Tensor) -> None:
-        """Remember the weights (g,) of everyone's samples whose loss is finite; the others keep theirs."""
-        self.used.write(step.everyone, weights, step.sound)
+        past = step.past_warmup
+        if past is not None:
+            weights, mask = torch.where(past, weights, 1), past if mask is None else mask & past
+        write_by_index(self.weight_slots, step.index, weights, mask, step.distinct)
+        if self.estimate_slots is not None:
+            assert estimates is not None
+            write_by_index(self.estimate_slots, step.index, estimates, mask, step.distinct)
+        return weights
 
     def weighted_mean(self, step: Step, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
-        """mean(w * loss); samples whose loss is not finite add nothing, also to the gradient.
+        """mean(w * loss) for weights (g,) and this process's losses (n,).
 
-        Of several processes each returns its part, scaled so that the mean over the processes (which is what
-        DistributedDataParallel makes of their gradients) is the mean over all samples, however many each has.
+        Samples whose loss is not finite add nothing to the loss or to its gradient.
         """
-        guard_gradient(outputs, step.finite)
-        weighted = torch.where(step.finite, weights.to(losses.dtype) * losses, 0)
-        if self.processes.size == 1:
-            return weighted.mean()
-        return weighted.sum() * self.processes.size / step.present.sum().clamp_min(1)
+        zero_gradient(outputs, step.local_finite)
+        weights = weights.narrow(0, step.processes.offset, len(losses)).to(losses.dtype)
+        return step.processes.mean(torch.where(step.local_finite, weights * losses, 0), step.num_samples)
 
     def summary(
         self,
@@ -143,55 +194,71 @@ class WeightState(nn.Module):
         bound: float | None = None,
         last: EstimationResult | None = None,
     ) -> Summary:
-        """Health of the weights. Reads them from the device.
+        """Statistics of the weights. Reads them from the device.
 
-        Warns of losses that were not finite: the first time, and whenever they are twice as many, so that a long run
-        does not fill its log.
+        Warns of losses that were not finite, and again whenever their number has doubled.
         """
         self._raise_bad_indices()
-        counts = {"training": self.nonfinite[:-1], "validation": None if val_stream is None else val_stream.nonfinite}
-        found = {kind: 0 if count is None else int(count.sum()) for kind, count in counts.items()}
-        for kind, count in counts.items():
-            if count is not None and found[kind] and found[kind] >= 2 * self._told.get(kind, 0):
-                self._told[kind] = found[kind]
-                warnings.warn(
-                    f"{found[kind]} {kind} losses so far were not finite and were left out; {kind} samples: "
-                    f"{name_indices(count)}",
-                    stacklevel=3,
-                )
+        num_train = self._warn_nonfinite("training", self.nonfinite)
+        num_val = 0 if val_stream is None else self._warn_nonfinite("validation", val_stream.nonfinite)
         return Summary(
             steps=int(self.seen_steps),
-            nonfinite_train=found["training"],
-            nonfinite_val=found["validation"],
+            nonfinite_train=num_train,
+            nonfinite_val=num_val,
             **summarise(self.weights, bound, last),
         )
+
+    def _warn_nonfinite(self, kind: str, counts: Tensor) -> int:
+        total = int(counts.sum())
+        if total and total >= 2 * self._warned.get(kind, 0):
+            self._warned[kind] = total
+            warnings.warn(
+                f"{total} {kind} losses so far were not finite and were excluded; {kind} samples: "
+                f"{name_indices(counts)}",
+                stacklevel=4,  # the caller of the method's summary()
+            )
+        return total
 
     def _raise_bad_indices(self) -> None:
         count = int(self.bad_indices)
         if count:
             raise IndexError(
-                f"{count} indices since the start were not in the training set (0 to {len(self.used) - 1}): their "
-                "weights were not kept. Check that the index comes from adiw.Indexed around this training set"
+                f"{count} indices so far were not in the training set (0 to {self.num_train - 1}), and their weights "
+                "were not stored: take the index from adiw.Indexed around this training set"
             )
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """See ``nn.Module``; raises if indices were bad. The state of the method that owns this goes through here."""
+        """See ``nn.Module``. Raises if indices were bad, also when it is called for the method as a whole."""
         self._raise_bad_indices()
         return super().state_dict(*args, **kwargs)
 
     def get_extra_state(self) -> dict[str, Any]:
-        return {"settings": self.settings, "num_train": len(self.used)}
+        return {"settings": self.settings, "num_train": self.num_train}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         if not isinstance(state, dict) or "settings" not in state:
-            raise ValueError(f"this is not the state of a weighting method: expected its settings, came {state!r}")
+            raise ValueError(f"this is not the state of a weighting method: expected its settings, got {state!r}")
         if state["settings"] != self.settings:
             raise ValueError(
                 f"this state was made with {state['settings']}, but this is {self.settings}: "
-                "make the method with the same settings to go on from it"
+                "make the method with the same settings to resume from it"
             )
-        if state.get("num_train", len(self.used)) != len(self.used):
+        if state.get("num_train", self.num_train) != self.num_train:
             raise ValueError(
-                f"this state is of {state['num_train']} training samples, but there are {len(self.used)} now: "
-                "weights belong to samples by their number, so go on with the same set, or begin anew without it"
+                f"this state is of {state['num_train']} training samples, but there are {self.num_train} now: "
+                "weights are stored by sample number, so resume with the same training set, or start without it"
             )
+
+
+def zero_gradient(outputs: Any, finite: Tensor) -> None:
+    """Zero the gradient of the outputs of samples whose loss is not finite.
+
+    A weight of zero does not do that: zero times an infinite derivative is not a number.
+    """
+    if isinstance(outputs, Tensor):
+        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
+            rows = finite.view(-1, *[1] * (outputs.ndim - 1))
+            outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
+    elif isinstance(outputs, (Mapping, tuple, list)):
+        for part in outputs.values() if isinstance(outputs, Mapping) else outputs:
+            zero_gradient(part, finite)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from adiw.baselines.directional import Parameters, double_backward, forward_mode, lacks_forward_mode
+from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 
 GENERATOR = torch.Generator().manual_seed(0)
 A = torch.randn(5, 3, generator=GENERATOR, dtype=torch.float64)
@@ -19,7 +19,7 @@ def bilinear(theta: Parameters) -> Tensor:
     return (A @ theta["left"]) * (A @ theta["right"])
 
 
-@pytest.mark.parametrize("derive", [forward_mode, double_backward])
+@pytest.mark.parametrize("derive", [per_sample_jvp, jvp_by_double_backward])
 def test_closed_form(derive: object) -> None:
     expected = (A @ DIRECTION["left"]) * (A @ THETA["right"]) + (A @ THETA["left"]) * (A @ DIRECTION["right"])
     found = derive(bilinear, THETA, DIRECTION)  # type: ignore[operator]
@@ -27,7 +27,7 @@ def test_closed_form(derive: object) -> None:
     assert not found.requires_grad
 
 
-@pytest.mark.parametrize("derive", [forward_mode, double_backward])
+@pytest.mark.parametrize("derive", [per_sample_jvp, jvp_by_double_backward])
 def test_a_parameter_that_is_not_used(derive: object) -> None:
     found = derive(lambda theta: A @ theta["left"], THETA, DIRECTION)  # type: ignore[operator]
     torch.testing.assert_close(found, A @ DIRECTION["left"], rtol=0, atol=1e-12)
@@ -40,13 +40,13 @@ def test_forward_mode_makes_no_graph() -> None:
         seen.append(bilinear(theta).requires_grad)
         return bilinear(theta)
 
-    forward_mode(losses_at, {name: value.requires_grad_() for name, value in THETA.items()}, DIRECTION)
+    per_sample_jvp(losses_at, {name: value.requires_grad_() for name, value in THETA.items()}, DIRECTION)
     assert seen == [False]
 
 
 def test_losses_without_a_derivative_are_an_error_and_not_zero() -> None:
     with pytest.raises(NotImplementedError, match="lost their tangents"):
-        forward_mode(lambda theta: torch.ones(5), THETA, DIRECTION)
+        per_sample_jvp(lambda theta: torch.ones(5), THETA, DIRECTION)
 
 
 def test_which_errors_mean_that_forward_mode_is_missing() -> None:

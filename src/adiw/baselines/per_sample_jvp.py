@@ -1,4 +1,4 @@
-"""How fast every sample's loss changes along one direction in parameter space: J v without the Jacobian J."""
+"""Jacobian-vector products (JVP) of per-sample losses: their derivatives along one direction of the parameters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from adiw.baselines.batch_norm import BatchNormTangents
+from adiw.baselines.batch_norm_jvp import BatchNormTangents
 
 Parameters = Mapping[str, Tensor]
 LossesAt = Callable[[Parameters], Tensor]
 
 
-def forward_mode(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
-    """<direction, grad loss_i(theta)> for each sample i, (n,): one forward pass that carries tangents, no graph.
+def per_sample_jvp(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
+    """<direction, grad loss_i(theta)> for each sample i, (n,): one forward-mode pass, no graph.
 
     Raises NotImplementedError where an operator has no forward mode.
 
@@ -27,27 +27,27 @@ def forward_mode(losses_at: LossesAt, theta: Parameters, direction: Parameters) 
         theta, direction: tensors of the same names and shapes.
 
     >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
-    >>> forward_mode(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
+    >>> per_sample_jvp(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
     tensor([ 12., -12.])
     """
     if not torch.compiler.is_compiling():
         _load_forward_mode()
-    # Attention by plain matrix products: the fused kernels know neither tangents nor second derivatives.
+    # The fused attention kernels have neither tangents nor second derivatives.
     with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH), BatchNormTangents():
         dual = {name: forward_ad.make_dual(value, direction[name]) for name, value in theta.items()}
-        slopes: Tensor | None = forward_ad.unpack_dual(losses_at(dual)).tangent
-    if slopes is None:
-        raise NotImplementedError("the losses lost their tangents on the way through the model (forward AD)")
-    return slopes
+        products: Tensor | None = forward_ad.unpack_dual(losses_at(dual)).tangent
+    if products is None:
+        raise NotImplementedError("the losses have no tangents: an operator of the model dropped them (forward AD)")
+    return products
 
 
-def double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
-    """The same as ``forward_mode`` from two backward passes, for operators without forward mode.
+def jvp_by_double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
+    """The same as ``per_sample_jvp`` by two backward passes, for operators without forward mode.
 
     J'u is linear in u, so the derivative of <J'u, direction> by u is J direction, whatever u is.
 
     >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
-    >>> double_backward(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
+    >>> jvp_by_double_backward(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
     tensor([ 12., -12.])
     """
     # cuDNN's recurrent layers have no second derivative either.
@@ -56,9 +56,9 @@ def double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameter
         losses = losses_at(leaves)
         u = torch.zeros_like(losses, requires_grad=True)
         pulled = torch.autograd.grad(losses, list(leaves.values()), u, create_graph=True, allow_unused=True)
-        used = [(g, direction[name]) for g, name in zip(pulled, leaves, strict=True) if g is not None]
-        (slopes,) = torch.autograd.grad([g for g, _ in used], u, [v for _, v in used])
-    return slopes
+        pairs = [(g, direction[name]) for g, name in zip(pulled, leaves, strict=True) if g is not None]
+        (products,) = torch.autograd.grad([g for g, _ in pairs], u, [v for _, v in pairs])
+    return products
 
 
 @cache

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adiw.baselines import interior
+from adiw.baselines import interior_point
 from adiw.divergences import MMDProblem
 from adiw.matching.groups import masked
 
@@ -34,7 +34,7 @@ def on_cpu(name: str) -> Solver:
     return solve
 
 
-SOLVERS: dict[str, Solver] = {"gpu": interior.solve, "cvxopt": on_cpu("cvxopt"), "osqp": on_cpu("osqp")}
+SOLVERS: dict[str, Solver] = {"gpu": interior_point.solve, "cvxopt": on_cpu("cvxopt"), "osqp": on_cpu("osqp")}
 
 
 def resolve_solver(name: str) -> Solver:

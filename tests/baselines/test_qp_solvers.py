@@ -12,7 +12,7 @@ from torch import Tensor
 
 from adiw.baselines import DIW
 from adiw.baselines.diw import kernel_mean_matching
-from adiw.baselines.quadratic import SOLVERS, resolve_solver
+from adiw.baselines.qp_solvers import SOLVERS, resolve_solver
 from adiw.divergences import MMDProblem
 from adiw.matching.batches import match
 from adiw.matching.groups import masked
@@ -141,7 +141,7 @@ def test_an_optimum_at_the_upper_bound() -> None:
 
 
 def test_a_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules["adiw.baselines.quadratic"].OPTIONS["osqp"], "max_iter", 1)
+    monkeypatch.setitem(sys.modules["adiw.baselines.qp_solvers"].OPTIONS["osqp"], "max_iter", 1)
     with pytest.warns(UserWarning, match="osqp stopped before it converged"):
         check_constraints(problem := make_problem("middle", 0.01), SOLVERS["osqp"](problem))
 
