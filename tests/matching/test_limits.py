@@ -11,7 +11,6 @@ from torch import Tensor
 from adiw.matching.limits import (
     NEGLIGIBLE,
     Limits,
-    drop_negligible,
     effective_sample_size,
     raise_ess,
     rescale_to_mean_one,
@@ -23,11 +22,7 @@ batches = st.lists(weight, min_size=1, max_size=25).map(lambda w: torch.tensor(w
 caps = st.one_of(st.none(), st.just(1.0), st.floats(1, 20))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_only_weights_that_nobody_feels_are_dropped(dtype: torch.dtype) -> None:
-    weights = torch.tensor([0.0, 1e-38, 0.9 * NEGLIGIBLE, 1.1 * NEGLIGIBLE, 1.0], dtype=dtype)
-    assert torch.equal(drop_negligible(weights), torch.where(torch.arange(5) < 3, 0, weights))
-    # What is left makes no denormal gradients, and what is gone would have moved no mean.
+def test_a_negligible_weight_changes_no_mean_and_others_make_no_denormal_gradients() -> None:
     assert torch.finfo(torch.float32).tiny < NEGLIGIBLE * torch.finfo(torch.float32).eps
     assert 1 + NEGLIGIBLE == 1
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from adiw import DIVERGENCES, State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.matching.batches import match
+from adiw.matching.limits import NEGLIGIBLE
 from adiw.reweighting.estimation import descend, run_estimation
 
 NAN, INF = float("nan"), float("inf")
@@ -285,3 +286,13 @@ def test_many_batches_at_once(divergence: Divergence) -> None:
     found = torch.vmap(lambda train, val: estimate_weights(train, val, divergence)[0])(z_train, z_val)
     one_by_one = [estimate_weights(*both, divergence)[0] for both in zip(z_train, z_val, strict=True)]
     assert_close(found, torch.stack(one_by_one))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_only_negligible_weights_become_zero(dtype: torch.dtype) -> None:
+    """With a step too small to matter, MMD's weights are its parameters."""
+    given = torch.tensor([0.0, 1e-38, 0.9 * NEGLIGIBLE, 1.1 * NEGLIGIBLE, 5.0], dtype=dtype)
+    z = torch.arange(5, dtype=dtype)[:, None]
+    found = run_estimation(MMD(step_size=1e-37), match(z, z), given, {}, 1, torch.Generator())
+    assert torch.equal(found.end, given)
+    assert torch.equal(found.weights, torch.where(torch.arange(5) < 3, 0, given))

@@ -120,6 +120,8 @@ def gradient_steps(divergence: Any, params: np.ndarray, steps: int) -> list[np.n
     for _ in range(steps):
         if isinstance(divergence, MMD):
             step = divergence.step_size * ref.mmd_gradient(params, z, v, 0.6)
+            if divergence.step == "local":  # divided by the number of training samples nearby, by definition
+                step = step / np.exp(-((z - z.T) ** 2) / (2 * 0.6**2)).sum(1)
             slack = (np.sqrt(5) - 1) / np.sqrt(5)
             params = ref.project_qp(params - step, divergence.upper, np.full(5, 0.2), 1 - slack, 1 + slack)
         elif isinstance(divergence, KL):
@@ -139,6 +141,7 @@ def gradient_steps(divergence: Any, params: np.ndarray, steps: int) -> list[np.n
     [
         MMD(width=0.6, step_size=0.05),
         MMD(width=0.6, step_size=0.5),  # too large a step: the gradient grows from one inner step to the next
+        MMD(width=0.6, step_size=0.5, step="local"),
         KL(width=0.6),
         Squared(width=0.6, step_size=0.2),
     ],
@@ -152,7 +155,7 @@ def test_stationarity(divergence: Any, steps: int) -> None:
 
     z, v = TRAIN.numpy()[:, None], VAL.numpy()[:, None]
     start = np.ones(5) if divergence.side == "train" else np.full(7, 1 / ref.psi_bar(z, v, 0.6).sum())
-    if divergence.side == "val":  # coefficients in the order in which the probe reads them; all start equal
+    if divergence.side == "val":  # coefficients in the order in which the stream reads them; all start equal
         assert torch.equal(reweight.val_stream.order.sort().values, torch.arange(7))
     norm = abs(float((reweight.weights[:5] * TRAIN).mean()))  # d mean(w s x) / ds
     change = max(np.abs(step).sum() for step in gradient_steps(divergence, start, steps))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
@@ -17,7 +18,6 @@ class Uniform(nn.Module):
 
     Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward``, ``val_batch`` and ``generator`` are not used.
 
-    >>> import torch
     >>> model = nn.Linear(2, 3)
     >>> reweight = Uniform(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=100)
     >>> x, y, index = torch.randn(4, 2), torch.tensor([0, 1, 2, 0]), torch.tensor([5, 17, 3, 99])
@@ -52,7 +52,8 @@ class Uniform(nn.Module):
         if not self.training:
             return losses.mean()
         step = self.weight_state.begin_step(index, losses, self)
-        return self.weight_state.weighted_mean(step, self.weight_state.read_weights(step), losses, outputs)
+        weights = torch.ones_like(step.index, dtype=losses.dtype)
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def summary(self) -> Summary:
         """Statistics of the weights; see ``adiw.ADIW.summary``."""

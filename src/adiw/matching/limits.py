@@ -9,18 +9,19 @@ from torch import Tensor
 
 from adiw.arguments import check_vector, is_number, is_real
 
-NEGLIGIBLE = 1e-24  # no mean feels it, and gradients as small as float32's precision are still normal numbers
+NEGLIGIBLE = 1e-24  # it changes no mean, and times a gradient of 1e-7 it is still a normal float32 number
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the weights that reach the loss must satisfy; the estimate itself is kept without them.
+    """Limits on the weights in the loss. The estimates are stored without them.
 
     Args:
-        mean_one: rescale so that the mean weight of the batch is one (the learning rate then means what it says).
-        cap: largest weight; together with ``mean_one`` the capped excess goes to the other samples in proportion.
-        min_ess: smallest effective sample size (sum w)^2 / sum w^2, as a share of the batch from 0 to 1, reached by
-            mixing the weights with their mean.
+        mean_one: rescale so that the mean weight of the batch is one, so that weighting does not change the learning
+            rate.
+        cap: largest weight; with ``mean_one`` the excess is distributed over the other samples in proportion.
+        min_ess: smallest effective sample size (sum w)^2 / sum w^2, as a fraction of the batch from 0 to 1, reached
+            by mixing the weights with their mean.
     """
 
     mean_one: bool = False
@@ -31,12 +32,12 @@ class Limits:
         if self.cap is not None and not (is_real(self.cap) and self.cap >= 1):
             raise ValueError(f"cap must be None or at least 1, the mean weight, got {self.cap!r}")
         if not (is_number(self.min_ess, least=0) and self.min_ess <= 1):
-            raise ValueError(f"min_ess is a share of the batch and must be from 0 to 1, got {self.min_ess!r}")
+            raise ValueError(f"min_ess is a fraction of the batch and must be from 0 to 1, got {self.min_ess!r}")
 
-    def apply(self, weights: Tensor, counted: Tensor | None = None) -> Tensor:
+    def apply(self, weights: Tensor, included: Tensor | None = None) -> Tensor:
         """The weights (n,) of a batch, within the limits.
 
-        Means and sizes are over the samples that are ``counted`` (n,) of booleans, by default all.
+        Means and sizes are over the ``included`` samples, (n,) booleans, by default all.
 
         >>> Limits(mean_one=True, cap=2.0).apply(torch.tensor([0.0, 1.0, 1.0, 9.0]))
         tensor([0., 1., 1., 2.])
@@ -44,25 +45,14 @@ class Limits:
         check_vector("weights", weights)
         cap = float("inf") if self.cap is None else min(self.cap, torch.finfo(weights.dtype).max)
         if self.mean_one:
-            weights = rescale_to_mean_one(weights, cap, counted)
+            weights = rescale_to_mean_one(weights, cap, included)
         elif self.cap is not None:
             weights = weights.clamp_max(cap)
-        return raise_ess(weights, self.min_ess, counted) if self.min_ess > 0 else weights
+        return raise_ess(weights, self.min_ess, included) if self.min_ess > 0 else weights
 
 
-def drop_negligible(weights: Tensor) -> Tensor:
-    """The weights (n,) with zero for those that no mean feels.
-
-    The gradients of such samples would be denormal numbers, with which a processor works many times as long.
-
-    >>> drop_negligible(torch.tensor([1e-30, 0.5]))
-    tensor([0.0000, 0.5000])
-    """
-    return torch.threshold(weights, NEGLIGIBLE, 0)
-
-
-def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = None) -> Tensor:
-    """min(s w, cap) with the one s that makes the mean one; where none does, positive weights go to the cap.
+def rescale_to_mean_one(weights: Tensor, cap: float, included: Tensor | None = None) -> Tensor:
+    """min(s w, cap) with the one s that makes the mean one; if there is none, positive weights become the cap.
 
     With the k largest weights at the cap, s = (n - k cap) / (sum of the others); the right k is the first whose s
     keeps the next weight under the cap.
@@ -70,15 +60,17 @@ def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = No
     >>> rescale_to_mean_one(torch.tensor([1.0, 3.0]), cap=float("inf"))
     tensor([0.5000, 1.5000])
     """
-    counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
-    largest, positive = torch.where(counted, weights, 0).max(), weights > 0
-    weights = weights / torch.where(largest > 0, largest, 1)  # only ratios count: the smallest have no inverse
-    n, kept = counted.sum().to(weights.dtype), torch.where(counted, weights, 0)
+    included = torch.ones_like(weights, dtype=torch.bool) if included is None else included
+    largest, positive = torch.where(included, weights, 0).max(), weights > 0
+    weights = weights / torch.where(
+        largest > 0, largest, 1
+    )  # only ratios matter, and the smallest numbers have no inverse
+    n, kept = included.sum().to(weights.dtype), torch.where(included, weights, 0)
     if cap == float("inf"):
         total = kept.sum()
         return torch.where(total > 0, weights * n / torch.where(total > 0, total, 1), weights)
     ordered = kept.sort(descending=True).values
-    others = ordered.flip(0).cumsum(0).flip(0)  # sum of the weights from the k-th on
+    others = ordered.flip(0).cumsum(0).flip(0)  # sum of the k-th and all smaller weights
     at_cap = torch.arange(len(weights), device=weights.device, dtype=weights.dtype) * cap
     scale = (n - at_cap) / torch.where(others > 0, others, 1)
     fits = (others > 0) & (scale >= 0) & (scale * ordered <= cap * (1 + torch.finfo(weights.dtype).eps))
@@ -87,7 +79,7 @@ def rescale_to_mean_one(weights: Tensor, cap: float, counted: Tensor | None = No
     return torch.where(fits.any(), scaled, torch.where(positive, torch.full_like(weights, cap), 0))
 
 
-def raise_ess(weights: Tensor, share: float, counted: Tensor | None = None) -> Tensor:
+def raise_ess(weights: Tensor, share: float, included: Tensor | None = None) -> Tensor:
     """Mix the weights with their mean until (sum w)^2 / sum w^2 >= share n. The mean does not change.
 
     For w = mean + d the mixture mean + (1 - a) d has the effective size n mean^2 / (mean^2 + (1 - a)^2 var).
@@ -96,10 +88,10 @@ def raise_ess(weights: Tensor, share: float, counted: Tensor | None = None) -> T
     >>> round(float(effective_sample_size(mixed)), 4)
     2.0
     """
-    counted = torch.ones_like(weights, dtype=torch.bool) if counted is None else counted
-    n = counted.sum().clamp_min(1)
-    mean = torch.where(counted, weights, 0).sum() / n
-    variance = torch.where(counted, (weights - mean).square(), 0).sum() / n
+    included = torch.ones_like(weights, dtype=torch.bool) if included is None else included
+    n = included.sum().clamp_min(1)
+    mean = torch.where(included, weights, 0).sum() / n
+    variance = torch.where(included, (weights - mean).square(), 0).sum() / n
     allowed = mean.square() * (1 / share - 1)
     keep = (allowed / torch.where(variance > 0, variance, 1)).sqrt().clamp_max(1)
     return mean + torch.where(variance > 0, keep, 1) * (weights - mean)

@@ -13,7 +13,7 @@ from adiw.arguments import check_count
 from adiw.distributed.process_group import current_processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.batches import match
-from adiw.matching.limits import NEGLIGIBLE, Limits
+from adiw.matching.limits import Limits
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
 from adiw.reweighting.model_evaluator import (
@@ -189,8 +189,7 @@ class ADIW(nn.Module):
         self._last = result
         self._remember(result, params, val.index, step.past_warmup)
 
-        # Weights below any mean's precision become zero: denormal gradients slow a CPU down many times.
-        estimates = torch.threshold(result.problem.weights(result.end), NEGLIGIBLE, 0)
+        estimates = result.weights
         included = None if batches.membership_train is None else batches.included_train
         if included is not None:
             estimates = torch.where(included, estimates, self.weight_state.read_estimates(step))

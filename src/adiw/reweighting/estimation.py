@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from adiw.arguments import check_count
 from adiw.divergences import Divergence, Learner, Problem, resolve
 from adiw.matching.batches import MatchedBatches, finite_mask, match
+from adiw.matching.limits import NEGLIGIBLE
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class EstimationResult:
     start: Tensor  # params before the first step
     end: Tensor  # params after the last step
     params: Tensor  # what the next estimate starts from: ``end``, and the given params of excluded samples
+    weights: Tensor  # (n,) of the training samples; excluded samples have any number
     memory: Mapping[str, Tensor]
 
 
@@ -68,7 +70,7 @@ def estimate_weights(
     state = _check_state(state, size, divergence, z_train)
     generator = Generator(z_train.device).manual_seed(0) if generator is None else generator
     result = run_estimation(divergence, batches, state.params, state.memory, steps, generator)
-    weights = torch.where(batches.included_train, result.problem.weights(result.end), 0)  # a copy for the caller
+    weights = torch.where(batches.included_train, result.weights, 0)  # a copy for the caller
     return weights, State(result.params, result.memory)
 
 
@@ -98,10 +100,13 @@ def run_estimation(
         start = params if known is None else torch.where(known, params, problem.initial())
         end = descend(problem, start, divergence.step_size, steps)
         if batches.membership_train is None:  # all samples are included
-            return EstimationResult(problem, start, end, end, memory)
-        included = batches.included_train if divergence.side == "train" else batches.included_val
-        next_params = torch.where(included, end, params)
-        return EstimationResult(problem, start, torch.where(included, end, start), next_params, memory)
+            params = end
+        else:
+            included = batches.included_train if divergence.side == "train" else batches.included_val
+            params, end = torch.where(included, end, params), torch.where(included, end, start)
+        # Weights that change no mean become zero: denormal gradients slow a CPU down many times.
+        weights = torch.threshold(problem.weights(end), NEGLIGIBLE, 0)
+        return EstimationResult(problem, start, end, params, weights, memory)
 
 
 def start_memory(divergence: Learner, batches: MatchedBatches, generator: Generator) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from adiw.matching.groups import are_few
 
 REPEATS = (
-    "draw samples without replacement (shuffle=True), since weights replace drawing some more often, or allow it "
+    "draw them without replacement (shuffle=True), since weights replace drawing some more often, or allow it "
     "with adiw.ADIW(..., repeats=True), which stores the mean of a repeated sample's weights"
 )
 
@@ -23,7 +23,7 @@ def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> t
 
     >>> check_index(torch.tensor([3, 5, 3]), 3, 10, repeats=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw samples without replacement ...
+    ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw them without replacement ...
     """
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
         kind = index.dtype if isinstance(index, Tensor) else type(index).__name__

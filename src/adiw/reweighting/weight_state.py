@@ -118,7 +118,7 @@ class WeightState(nn.Module):
                 f'call reweight.to("{losses.device}") once after moving the model'
             )
         index, num_bad, distinct = check_index(index, len(losses), self.num_train, self.repeats)
-        processes, starts_group = self._join(method, losses)
+        processes, starts_group = self._start_processes(method, losses)
         if num_bad is not None:
             self.bad_indices.add_(num_bad)
         index = index.to(losses.device, non_blocking=True)
@@ -141,8 +141,8 @@ class WeightState(nn.Module):
             starts_group,
         )
 
-    def _join(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
-        """The processes that train together, and whether several of them start here."""
+    def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
+        """The processes that train together, and whether several of them start in this step."""
         processes = current_processes() if self.processes is None else self.processes
         starts_group = not self._started and processes.start(self if method is None else method, losses)
         self.processes, self._started = processes, True
