@@ -44,5 +44,5 @@ def test_the_edges() -> None:
         check_vector("v", torch.ones(3), like=torch.zeros(2))
     with pytest.raises(ValueError, match="at least one entry"):
         check_vector("v", torch.ones(0))
-    with pytest.raises(ValueError, match="from 0 on"):
+    with pytest.raises(ValueError, match="0 or larger"):
         check_labels("y", torch.tensor([0, -1]))

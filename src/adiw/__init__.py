@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``adiw.classic`` is imported when it is first asked for: it needs scikit-learn, the rest does not."""
+    """``adiw.classic`` is imported on first use: it needs scikit-learn, the rest does not."""
     if name == "classic":
         return import_module("adiw.classic")
     raise AttributeError(f"module 'adiw' has no attribute {name!r}")

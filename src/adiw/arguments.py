@@ -1,4 +1,4 @@
-"""Whether an argument is of the kind it must be, whatever it is: no question here raises an error of its own."""
+"""Checks of arguments. The ``is_`` functions accept any object and never raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FLOAT32 = torch.finfo(torch.float32)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """A real number, infinity among them; not nan, not a truth value, and not too large for a float.
+    """Whether it is a real number or infinity; not nan, not a boolean, and not too large for a float.
 
     >>> is_real(float("inf")), is_real("1"), is_real(True), is_real(10**400)
     (True, False, False, False)
@@ -27,7 +27,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
-    """A number that float32 can hold, at least ``least``.
+    """Whether it is a number within the range of float32, at least ``least``.
 
     >>> is_number(2), is_number(float("inf")), is_number(1e300), is_number(-1, least=0)
     (True, False, False, False)
@@ -36,12 +36,12 @@ def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
 
 
 def is_positive(value: object) -> TypeGuard[float]:
-    """A number above zero that float32 can hold and divide by."""
+    """Whether it is a positive number that float32 can hold and divide by."""
     return is_number(value, _FLOAT32.tiny)
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """A whole number, at least ``least``, that 64 bits can hold.
+    """Whether it is an integer of at most 64 bits, at least ``least``.
 
     >>> is_count(3), is_count(3.0), is_count(-1), is_count(0, least=1)
     (True, False, False, False)
@@ -50,20 +50,20 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number, or too small.
+    """Raise unless it is an integer, at least ``least``.
 
     >>> check_count("steps", 0, least=1)
     Traceback (most recent call last):
     ValueError: steps must be at least 1, got 0
     """
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number from {least} on, got {value!r}")
+        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
     if not is_count(value, least):
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def check_vector(name: str, value: object, like: Tensor | None = None) -> None:
-    """Refuse what is no floating-point tensor (n,), or not as long as ``like``. Looks at no number in it."""
+    """Raise unless it is a floating-point tensor (n,), as long as ``like``. Its values are not read."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be a floating-point tensor (n,), got {kind}")
@@ -73,11 +73,11 @@ def check_vector(name: str, value: object, like: Tensor | None = None) -> None:
 
 
 def check_labels(name: str, value: object) -> None:
-    """Refuse what is no integer tensor (n,) of numbers from zero on."""
+    """Raise unless it is an integer tensor (n,) of class numbers, 0 or larger."""
     if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
         kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be an integer tensor (n,), got {kind}")
     if value.ndim != 1 or bool((value < 0).any()):
         raise ValueError(
-            f"{name} must be class numbers (n,) from 0 on, got {tuple(value.shape)} {value.tolist()[:5]}"
+            f"{name} must be class numbers (n,), 0 or larger, got {tuple(value.shape)} {value.tolist()[:5]}"
         )

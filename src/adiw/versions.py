@@ -1,4 +1,4 @@
-"""Frameworks that are missing or too old are refused with the command that helps."""
+"""Check that an optional package is installed in a supported version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import metadata
 
 
 def require(package: str, least: str, extra: str | None = None) -> None:
-    """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` brings it.
+    """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` installs it.
 
     >>> require("torch", "2.6")
     >>> require("torch", "99.0")  # doctest: +ELLIPSIS
@@ -24,5 +24,5 @@ def require(package: str, least: str, extra: str | None = None) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor number: what comes after them (patches, release candidates) is not looked at."""
+    """Major and minor number; patches and release candidates are ignored."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -92,7 +92,7 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         before = copy.deepcopy(reweight.state_dict())
         with monkeypatch.context() as patch:
             patch.setattr(loop.optimizer, "step", fail)
-            patch.setattr(validation_stream, "is_recording", lambda tensor: True)
+            patch.setattr(validation_stream, "is_capturing", lambda tensor: True)
             try:
                 yield
             finally:  # a capture executes nothing on the device

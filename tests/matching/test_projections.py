@@ -501,11 +501,11 @@ def test_what_is_no_vector_is_named(name: str, call: Callable[[Any], Tensor]) ->
 def test_what_is_no_bound_is_named(bound: Any) -> None:
     v = torch.ones(2)
     for name in ("upper", "low", "high"):
-        with pytest.raises(ValueError, match=f"^{name} must be a number from 0 on, got"):
+        with pytest.raises(ValueError, match=f"^{name} must be a number of at least 0, got"):
             box_mean_band(v, **{name: bound})
-    with pytest.raises(ValueError, match=r"^upper must be a number from 0 on, got"):
+    with pytest.raises(ValueError, match=r"^upper must be a number of at least 0, got"):
         box(v, bound)
-    with pytest.raises(ValueError, match=r"^total must be a number from 0 on, got"):
+    with pytest.raises(ValueError, match=r"^total must be a number of at least 0, got"):
         weighted_simplex(v, v, bound)
     for name in ("low", "high"):
         assert box_mean_band(v, **{name: torch.ones(1)}).tolist() == [1, 1]

@@ -469,7 +469,7 @@ def test_recording_a_step_does_not_use_up_its_refresh(monkeypatch: pytest.Monkey
     stream = val_stream(Numbers(7), 3, every=2)
     refresh(stream)
     with monkeypatch.context() as recording:
-        recording.setattr("adiw.reweighting.validation_stream.is_recording", lambda tensor: True)
+        recording.setattr("adiw.reweighting.validation_stream.is_capturing", lambda tensor: True)
         for _ in range(repeats):
             stream.batch_for_step(refuse, ALONE)
     stream.batch_for_step(refuse, ALONE)

@@ -1,4 +1,4 @@
-"""Batch norm in forward mode: tangents from few passes over the batch, in the precision of the outputs."""
+"""Forward-mode JVP of batch norm, in few passes over the batch and in the precision of the outputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 
 class BatchNormTangents(TorchFunctionMode):
-    """Within this context, batch norm takes its tangents from ``batch_norm`` below.
+    """Within this context, ``batch_norm`` below computes the tangents of batch norm.
 
-    PyTorch's own rule makes some fifteen passes over the batch, and where torch.compile traces it under autocast it
-    gives tangents of another precision than the outputs, which the next layer refuses.
+    PyTorch's own rule takes about fifteen passes over the batch. Traced by torch.compile under autocast, it returns
+    tangents in another precision than the outputs, which the next layer refuses.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -36,7 +36,7 @@ def batch_norm(
 
     With the tangents dx, dw and db that of y is
         dy = w / std (dx - mean(dx) - x^ mean(x^ dx)) + dw x^ + db.
-    The means of dx are left out where x^ is made of running averages, which are constants.
+    The means of dx are zero where x^ uses running averages, which are constants.
     """
     (x, dx), (w, dw), (b, db) = forward_ad.unpack_dual(input), _unpack(weight), _unpack(bias)
     y: Tensor = functional.batch_norm(x, running_mean, running_var, w, b, training, momentum, eps)

@@ -1,9 +1,8 @@
 """Kernel mean matching solved to the optimum on the model's device, without host synchronisation.
 
-A primal-dual interior-point method (Mehrotra's predictor and corrector). Kernel matrices are all but singular, which
-stalls projected gradients. Newton's method does not feel that: the number of iterations hardly depends on the
-problem, so a fixed one serves all. Iterations past the optimum lose their last digits and may leave it again, so the
-best iterate is kept.
+A primal-dual interior-point method (Mehrotra's predictor and corrector). Kernel matrices are almost singular, which
+stalls projected gradients but not Newton's method. The number of iterations hardly depends on the problem, so it is
+fixed. Iterations past the optimum lose precision and may move away from it, so the best iterate is returned.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class Inequalities:
     def solver(self, K: Tensor, scale: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """right (n,), dual (2n + 2,) -> (K + A' diag(scale) A)^-1 (right - A'dual).
 
-        The rows of the mean go apart (Sherman-Morrison): where the mean is at its limit their scale and dual grow
-        without bound, and in one matrix with K they would take K's last digits.
+        The rows of the mean are solved separately (Sherman-Morrison): where the mean is at its limit, their scale and
+        dual grow without bound, and in one matrix they would cost K its precision.
         """
         n = len(self.average)
         factor, _ = torch.linalg.cholesky_ex(K + torch.diag(scale[:n] + scale[n : 2 * n]))
@@ -67,19 +66,19 @@ class Inequalities:
 
 
 def advance(K: Tensor, k: Tensor, limits: Inequalities, progress: Progress) -> Progress:
-    """One iteration: what torch.compile may translate."""
+    """One iteration. This is the function that ``DIW.compile`` compiles."""
     state, residuals, best, least = progress
     state = _iterate(K, limits, state, residuals)
     residuals = _residuals(K, k, limits, state)
     largest = torch.cat([part.abs() for part in residuals]).amax()
-    best = torch.where(largest < least, state[0], best)  # never one that is not finite
+    best = torch.where(largest < least, state[0], best)  # false for nan: the best iterate is always finite
     return state, residuals, best, torch.fmin(largest, least)
 
 
 def solve(problem: MMDProblem, iterations: int = ITERATIONS, advance: Callable[..., Progress] = advance) -> Tensor:
     """argmin_w 1/2 w'Kw - k'w  subject to  0 <= w <= upper,  |mean(w) - 1| <= slack.
 
-    The problem must have one group and be in float64; weights of samples outside the group mean nothing.
+    The problem must have one group and be in float64; weights of excluded samples are arbitrary.
 
     >>> K, k = torch.eye(2).double(), torch.tensor([3.0, -1.0]).double()
     >>> problem = MMDProblem(K, k, 50.0, torch.tensor([0.5]).double(), torch.zeros(2, dtype=torch.long))

@@ -1,4 +1,4 @@
-"""Who solves DIW's quadratic program: the table of solvers, each (problem) -> weights (n,)."""
+"""The solvers of DIW's quadratic program by name, each (problem) -> weights (n,)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adiw.matching.groups import masked
 
 Solver = Callable[[MMDProblem], Tensor]
 
-# osqp adapts its rho by the wall clock unless the interval is pinned, and then two runs differ.
+# osqp adapts rho by the wall clock unless the interval is fixed, which would make two runs differ.
 OPTIONS: dict[str, dict[str, Any]] = {
     "cvxopt": {},
     "osqp": {"eps_abs": 1e-5, "eps_rel": 1e-5, "max_iter": 20_000, "adaptive_rho_interval": 50},
@@ -25,11 +25,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def on_cpu(name: str) -> Solver:
-    """The solver of that name in ``qpsolvers``; the problem goes to the CPU and the weights come back."""
+    """The solver of that name in ``qpsolvers``; the problem is copied to the CPU and the weights back."""
 
     def solve(problem: MMDProblem) -> Tensor:
         weights = torch.from_numpy(_solve_with(name, problem)).to(problem.k)
-        return problem.project(weights)  # removes what the solver's tolerance left of the constraints
+        return problem.project(weights)  # removes violations of the constraints within the solver's tolerance
 
     return solve
 
@@ -69,7 +69,7 @@ def _solve_with(name: str, problem: MMDProblem) -> np.ndarray:
     P, G = (csc_matrix(K), csc_matrix(above)) if name == "osqp" else (K, above)
     program = qpsolvers.Problem(P, -k, G, below, lb=np.zeros_like(k), ub=np.full_like(k, problem.upper))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the status is looked at below
+        warnings.simplefilter("ignore")  # the status is checked below
         solution = qpsolvers.solve_problem(program, solver=name, **OPTIONS[name])
     if solution.x is None or not np.isfinite(solution.x).all():
         raise RuntimeError(f'{name} found no solution for this batch ({len(k)} samples): try solver="gpu"')

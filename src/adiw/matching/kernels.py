@@ -1,6 +1,6 @@
-"""Gaussian kernels between samples, and the width that follows the scale of the data.
+"""Gaussian kernels between samples, and a width in proportion to the scale of the data.
 
-A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); packages that speak of gamma mean 1 / (2 sigma^2).
+A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); other packages have gamma = 1 / (2 sigma^2).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
 
     Scalars are subtracted directly (exact); vectors go through one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)',
-    centred first because the product loses the digits that a common offset takes up. The centre is a median: a mean
-    would follow one wild sample, and then all others would lose their digits.
+    centred first because a common offset costs the product precision. The centre is a median: one outlier would move
+    a mean, and cost all other samples precision.
 
     >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
     tensor([[1.],
@@ -33,7 +33,7 @@ def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     a, b = a - centre, b - centre
     left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), torch.ones_like(a[:, :1])], dim=1)
     right = torch.cat([b, torch.ones_like(b[:, :1]), b.square().sum(1, keepdim=True)], dim=1)
-    return (left @ right.T).nan_to_num_(nan=torch.inf, posinf=torch.inf).clamp_min_(0)  # nan: the squares overflow
+    return (left @ right.T).nan_to_num_(nan=torch.inf, posinf=torch.inf).clamp_min_(0)  # nan: both squares overflow
 
 
 def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
@@ -46,14 +46,14 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     if a.shape[1] > 1:
         exponent = squared_distances(a / width, b / width).mul_(-0.5)
     elif isinstance(width, float) and 1e-9 < width < 1e9 and a.dtype != torch.float16:
-        # Squares that are too large or too small for their type are of what is far beyond or within such a width.
+        # Squares overflow or underflow only at distances far above or below such a width: the kernel is 0 or 1.
         exponent = (a - b.T).square_().mul_(-0.5 / width**2)
     else:
         exponent = (a - b.T).div_(width).square_().mul_(-0.5)
     if exponent.is_cuda:
         return exponent.exp_()
-    # Where exp underflows a CPU takes fifty times as long, and with a narrow kernel that is almost everywhere; at
-    # minus infinity it takes four times as long.
+    # On a CPU exp takes fifty times as long where it underflows, which a narrow kernel does almost everywhere, and
+    # four times as long at minus infinity.
     least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
     return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
 
@@ -61,28 +61,28 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
 def kernel_to(side: Literal["train", "val"], batches: MatchedBatches, width: float | Tensor) -> Tensor:
     """Kernel between all samples, training and then validation, and those of one side: (n + m, n) or (n + m, m).
 
-    It is zero between groups and for samples that are left out, but for the latter among themselves.
+    It is zero between groups, and between included and excluded samples.
     """
     z = torch.cat([batches.z_train, batches.z_val])
     matrix = gaussian(z, batches.z_train if side == "train" else batches.z_val, width)
     if batches.membership_train is None or (
         batches.membership_train.dtype == torch.bool and isinstance(width, float)
     ):
-        return matrix  # nobody is left out, or those who are are far away
+        return matrix  # no sample is excluded, or the z of excluded samples makes the kernel zero
     mask = torch.cat([batches.same("train", side), batches.same("val", side)])
     return torch.where(mask, matrix, 0)
 
 
 def resolve_width(width: Width, batches: MatchedBatches, fraction: float) -> float | Tensor:
-    """The width itself, or for "auto" ``fraction`` of the typical distance in this pair."""
+    """The width itself, or for "auto" ``fraction`` of the typical distance between these batches."""
     return fraction * typical_distance(batches) if width == "auto" else width
 
 
 def typical_distance(batches: MatchedBatches) -> Tensor:
-    """How far a training sample lies from the validation samples of its group: a scalar, above zero.
+    """The distance of a training sample from the validation samples of its group: a positive scalar.
 
     For scalars the distance to the median validation sample, for vectors the root mean square distance to all of
-    them; averaged over the nearest 95% of the training samples, so that a few wild ones do not set the scale.
+    them; averaged over the nearest 95% of the training samples, so that a few outliers do not set the scale.
     """
     if batches.z_train.shape[1] == 1 and batches.num_groups == 1:
         used = torch.where(batches.included_val, batches.z_val[:, 0], float("nan"))
@@ -96,4 +96,4 @@ def typical_distance(batches: MatchedBatches) -> Tensor:
     kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()
     mean = torch.where(kept, nearest, 0).sum() / kept.sum().clamp_min(1)
     mean = torch.where(mean.isfinite(), mean, 1)
-    return mean.clamp_min(torch.finfo(mean.dtype).eps ** 2)  # all equal: any width will do but zero
+    return mean.clamp_min(torch.finfo(mean.dtype).eps ** 2)  # all equal: any positive width works

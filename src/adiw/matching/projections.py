@@ -1,6 +1,6 @@
 """Projections onto the constraint sets of the divergences: exact, batched over groups, no host synchronisation.
 
-Every Euclidean projection here is one problem,
+Every Euclidean projection here solves one problem,
 
     argmin_x 1/2 ||x - v||^2   subject to   0 <= x <= upper,   low <= a'x <= high   (a >= 0),
 
@@ -91,14 +91,14 @@ def weighted_simplex(
         raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
     group = torch.zeros_like(v, dtype=torch.long) if group is None else group
     group = group.long() - 1 if group.dtype == torch.bool else group
-    unit = some_mass(group_max(a, group, num_groups))  # a small a is not a missing one: only ratios in a group count
+    unit = some_mass(group_max(a, group, num_groups))  # only ratios of a matter: a small a is not zero
     target, a = total / unit, a / per_sample(unit, group)
-    felt = a > torch.finfo(v.dtype).eps ** 2
-    far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is a number, and beyond it as good as the largest
-    v, a = torch.where(felt, v.clamp(-far, far), v), torch.where(felt, a, 0)
+    significant = a > torch.finfo(v.dtype).eps ** 2
+    far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is finite; beyond it the largest number serves
+    v, a = torch.where(significant, v.clamp(-far, far), v), torch.where(significant, a, 0)
     if are_few(v):
         return _small_simplex(v, a, target, group)
-    wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may be any size
+    wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may have any size
     return _box_band(*wide, float("inf"), target, target, group, num_groups).to(v.dtype)
 
 
@@ -119,9 +119,9 @@ def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups:
 
 
 def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
-    """Set negative entries to zero and divide by the largest: whatever v's size, a'x can divide it again.
+    """Set negative entries to zero and divide by the largest, so that dividing by a'x does not overflow.
 
-    Entries that are left out become zero: they may be of another size.
+    Excluded entries become zero: they may be larger than the included ones.
     """
     x, tiny = masked(group, v).clamp_min(0), torch.finfo(v.dtype).tiny
     if group is None or num_groups == 1:
@@ -130,7 +130,7 @@ def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
 
 
 def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
-    """Refuse bounds that no x from zero on can keep; tensors, for ``low`` and ``high``, are not looked into."""
+    """Refuse bounds that no x >= 0 can satisfy. The values of tensors (``low`` and ``high``) are not checked."""
     for name, bound in bounds.items():
         a_tensor = isinstance(bound, Tensor) and name in ("low", "high")
         if isinstance(bound, Tensor) and a_tensor and bound.shape not in ((), (num_groups,)):
@@ -138,21 +138,21 @@ def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
                 f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
             )
         if not a_tensor and not (is_real(bound) and bound >= 0):
-            raise ValueError(f"{name} must be a number from 0 on, got {bound!r}")
+            raise ValueError(f"{name} must be a number of at least 0, got {bound!r}")
 
 
 def _fit(bound: float, v: Tensor) -> float:
-    """The bound, or the largest number that v can hold: a larger one is no bound at all."""
+    """The bound, at most the largest number of v's dtype."""
     return bound if bound == float("inf") else min(bound, torch.finfo(v.dtype).max)
 
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
-    """x (n,) divided by the mass of its group (num_groups,); a group without mass stays as it is."""
+    """x (n,) divided by the mass of its group (num_groups,); a group without mass does not change."""
     return x / per_sample(some_mass(mass), group)
 
 
 def some_mass(mass: Tensor) -> Tensor:
-    """The mass, or one where there is none: it can divide."""
+    """The mass, or one where it is zero, so that it can divide."""
     return torch.threshold(mass, smallest_mass(mass.dtype), 1)
 
 
@@ -166,8 +166,8 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
 
     sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
     at all these ends, (2n, n), and interpolate between the lowest sum from the target on and the highest below it.
-    Entries enter as differences v_i - v_j, so large ones lose nothing, and ends are told apart by their sums, so it
-    does not matter in which order rounding puts those that all but coincide.
+    Only differences v_i - v_j enter, so large entries lose no precision. Ends are compared by their sums, so it does
+    not matter in which order rounding puts ends that almost coincide.
     """
     count = used.sum(dtype=v.dtype)
     most = torch.finfo(v.dtype).max / 4
@@ -178,7 +178,9 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
     target = total.clamp(low * count, high * count)
     apart = v - v[:, None]
     points = torch.minimum(torch.cat([apart, apart + cap]).clamp_min(0), cap)
-    value = torch.where(torch.cat([used, used]), torch.where(used, points, 0).sum(1), -1)  # minus one: no end
+    value = torch.where(
+        torch.cat([used, used]), torch.where(used, points, 0).sum(1), -1
+    )  # -1: not the end of a piece
     target = torch.minimum(target, value.amax())
     enough = value >= target
     before = torch.where(enough, value, torch.inf).argmin().view(1)
@@ -190,12 +192,12 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
 
 
 def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:
-    """``weighted_simplex`` of a batch: every pair at once, so that entries of very different size cost no digits.
+    """``weighted_simplex`` of a batch: all pairs at once, so that large entries cost small ones no precision.
 
     sum_i a_i max(v_i - tau a_i, 0) falls with tau; its pieces end at the ratios v_j / a_j. Evaluate it at all of
-    them, (n, n), and go from the last one that is below the target along its piece.
+    them, (n, n), and move from the last one below the target along its piece.
     """
-    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # smaller ones do not change a'x
     most = torch.finfo(v.dtype).max / 4
     ratio = torch.where(used, v / torch.where(used, a, 1), -torch.inf).clamp(-most, most)
     member = (group[:, None] == group) & used
@@ -213,7 +215,7 @@ def _box_band(
     v: Tensor, a: Tensor, upper: float, low: Tensor, high: Tensor, group: Tensor, num_groups: int
 ) -> Tensor:
     """The one problem of this module. ``low`` and ``high`` are (num_groups,)."""
-    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # a'x does not feel the others
+    used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # smaller ones do not change a'x
     a = torch.where(used, a, 0)
     # No feasible x exceeds high / a: a finite cap keeps the breakpoints finite without changing the set.
     cap = torch.where(used, per_sample(high, group) / torch.where(used, a, 1), float("inf")).clamp_max(upper)
@@ -227,7 +229,7 @@ def _box_band(
         slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
         there = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
         left = group_sum(a * _clip(moved - per_sample(there, group) * a, cap), group, num_groups) - target
-        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at a piece's end it may lead away
+        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at the end of a piece it may be worse
     inside = per_sample(target == total, group) | ~used  # the clipped point itself
     return _clip(torch.where(inside, v, moved - per_sample(tau, group) * a), cap)
 
@@ -237,7 +239,7 @@ def _clip(x: Tensor, cap: Tensor) -> Tensor:
 
 
 def _recentre(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """v moved along a and cut off where it cannot matter, so that tau is near zero however large v is.
+    """v moved along a and clipped where it cannot matter, so that tau is near zero however large v is.
 
     Moving v along a changes tau alone. Fill the caps in falling order of v / a until they reach the target: tau lies
     below the ratio of the last entry filled (the pivot), by no more than the largest cap / a. Entries further below

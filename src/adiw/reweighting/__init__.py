@@ -1,1 +1,1 @@
-"""The method in a training loop: ADIW, weights by index, the stream of validation batches, transforms, summaries."""
+"""The method in a training loop: ADIW, its state of weights, its validation stream, transforms and summaries."""

@@ -1,4 +1,4 @@
-"""ADIW: importance weights of every training sample, estimated while the model trains (Algorithms 1 and 2)."""
+"""ADIW: importance weights of all training samples, estimated while the model trains (Algorithms 1 and 2)."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ class ADIW(nn.Module):
     """The weighted loss of a batch, with weights that match it to a trusted validation set.
 
     Args:
-        model: the model that trains. It is used for validation batches but is not part of this module: neither its
-            parameters nor its state are.
+        model: the model that trains. It evaluates validation batches, but its parameters and state are not part of
+            this module.
         criterion: ``criterion(outputs, targets)`` gives one loss per sample, (n,).
         val_set: the trusted samples: a data set of (x, y) pairs, or of whatever ``forward`` takes.
         num_train: size of the training set.
         divergence: a name in ``adiw.DIVERGENCES`` or an instance with its settings.
         transform: "loss" (Algorithm 1) or ``adiw.Features(...)`` (Algorithm 2).
         steps: T, projected-gradient steps for each batch.
-        warmup_steps: steps with weights of one at first; by default one epoch.
+        warmup_steps: first steps, in which all weights are one; by default one epoch.
         exact: take z from a separate pass in evaluation mode, as the paper does, rather than from the training pass.
             It needs ``inputs`` in every call.
         mean_one, cap, min_ess: limits on the weights in the loss, see ``adiw.Limits``.
         forward: ``forward(model, batch) -> (outputs, targets)`` (or also features) for batches that are not (x, y).
         val_batch: validation samples that a training batch is matched with.
-        val_refresh, val_every: how many of them are evaluated anew, and in every how many steps. All in every step
-            (None and 1) is the paper's way; every fourth step costs a quarter, and was about as accurate.
-        repeats: allow a sample twice in a batch (sampling with replacement); it then keeps the mean of its weights.
-        cache_bytes, val_workers: validation inputs up to this size are read at once and stay on the device; larger
-            or changing ones are read step by step. This many worker processes read them (0: the one that trains).
-        generator: the randomness (order of the validation set, critic network), part of the state.
+        val_refresh, val_every: how many of them are evaluated, in every ``val_every``-th step. The paper evaluates
+            all in each step (None and 1); every fourth step costs a quarter, with about the same accuracy.
+        repeats: allow a sample twice in a batch (sampling with replacement); the mean of its weights is stored.
+        cache_bytes, val_workers: validation inputs up to this size are read once and kept on the device; larger or
+            changing ones are read in each step. This many worker processes read them (0: the training process).
+        generator: the randomness (order of the validation set, critic network); part of the state.
 
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
@@ -119,8 +119,8 @@ class ADIW(nn.Module):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Let torch.compile, with these arguments, fuse the estimation: its many small kernels become a few.
 
-        The model and the criterion are the user's to compile. A divergence that learns stays as it is: it draws from
-        a generator, which torch.compile does not take.
+        It does not compile the model or the criterion, nor a divergence that learns: that draws from a generator,
+        which torch.compile does not support.
         """
         dim = 1 if isinstance(self.transform, LossValue) else 2  # or more: a critic may be exact for scalars
         if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
@@ -229,7 +229,7 @@ class ADIW(nn.Module):
             self.val_stream.evaluate_next(evaluate, self.weight_state.processes or current_processes())
 
     def summary(self) -> Summary:
-        """Health of the weights. Reads them from the device; warns of losses that were not finite."""
+        """Statistics of the weights. Reads them from the device; warns of losses that were not finite."""
         bounds = [b for b in (self.limits.cap, getattr(self.divergence, "upper", None)) if b is not None]
         return self.weight_state.summary(self.val_stream, min(bounds, default=None), self._last)
 

@@ -1,4 +1,4 @@
-"""A data set whose items carry their own index."""
+"""A data set whose items include their index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Indexed(Dataset[Any]):
         if not by_number or not hasattr(dataset, "__len__"):
             raise TypeError(
                 f"adiw.Indexed needs a data set with a length and items by number, got {type(dataset).__name__}: "
-                "weights are kept per sample, so samples need fixed numbers (a DataLoader goes around Indexed)"
+                "weights are stored per sample, so samples need fixed numbers (put the DataLoader around Indexed)"
             )
         self.dataset = dataset
 

@@ -9,7 +9,7 @@ from torch import Generator
 
 
 class ResumableGenerator:
-    """A seed and the generator made from it. A move to another device starts anew from the seed."""
+    """A seed and the generator made from it. On another device it starts again from the seed."""
 
     def __init__(self, generator: Generator | None) -> None:
         if generator is not None and not isinstance(generator, Generator):
@@ -27,15 +27,15 @@ class ResumableGenerator:
         return self.generator
 
     def on_host(self) -> Generator:
-        """A generator for draws on the CPU; that of a GPU stays as it is."""
+        """A generator for draws on the CPU; that of a GPU is not touched."""
         return self.generator if self.generator.device.type == "cpu" else Generator().manual_seed(self.seed)
 
     def state(self) -> dict[str, Any]:
-        """Everything needed to go on drawing from here."""
+        """What ``restore`` needs to continue the sequence."""
         return {"seed": self.seed, "device": self.generator.device.type, "state": self.generator.get_state()}
 
     def restore(self, state: dict[str, Any], device: torch.device) -> None:
-        """Go on from a saved state; one that was saved on another kind of device starts anew from its seed."""
+        """Continue from a saved state; one from another device type starts again from its seed."""
         self.seed = state["seed"]
         self.generator = Generator(device).manual_seed(self.seed)
         if state["device"] == device.type:

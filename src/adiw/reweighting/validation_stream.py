@@ -99,7 +99,7 @@ class ValidationStream(nn.Module):
         if not self.refreshed:
             self._count_step(lambda: self.evaluate_next(evaluate, processes))
         # Recording a CUDA graph executes nothing: the step is still to come.
-        self.refreshed = self.refreshed and is_recording(self.order)
+        self.refreshed = self.refreshed and is_capturing(self.order)
         assert self.z is not None  # the first step evaluates
         return ValidationBatch(self.batch_index, self.z, self.group)
 
@@ -191,7 +191,7 @@ class ValidationStream(nn.Module):
         return self
 
 
-def is_recording(tensor: Tensor) -> bool:
+def is_capturing(tensor: Tensor) -> bool:
     """Whether work on this tensor's device is being recorded as a CUDA graph."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
