@@ -47,7 +47,7 @@ class _Stream(IterableDataset[int]):
 
 
 def test_a_set_without_numbers() -> None:
-    with pytest.raises(TypeError, match=r"length and items by number, got _Stream.*DataLoader goes around Indexed"):
+    with pytest.raises(TypeError, match=r"items by number, got _Stream.*put the DataLoader around Indexed"):
         Indexed(_Stream())
     with pytest.raises(TypeError, match="got DataLoader"):
         Indexed(DataLoader(TensorDataset(torch.zeros(2))))

@@ -72,9 +72,12 @@ SAMPLE = [
     Slip("adiw/divergences/critic_training.py", "train", ast.Pow, ast.Mult, f"{CRITIC}::adam", 2),
     Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
     Slip("adiw/reweighting/values_by_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
-    Slip("adiw/reweighting/weight_state.py", "WeightState.ready", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
-    Slip(STREAM, "ValidationStream.turn", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
-    Slip(STREAM, "ValidationStream._part", ast.Mult, ast.Add, f"{STREAM_TESTS}::team"),
+    Slip("adiw/reweighting/weight_state.py", "WeightState._past_warmup", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
+    Slip(STREAM, "ValidationStream._count_step", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
+    Slip(
+        "adiw/distributed/process_group.py",
+        *("ProcessGroup._positions", ast.Mult, ast.Add, f"{STREAM_TESTS}::several_processes"),
+    ),
 ]
 
 
