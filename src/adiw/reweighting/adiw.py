@@ -155,16 +155,14 @@ class ADIW(nn.Module):
             check_trainable(self.evaluator.model)
         if features is not None and isinstance(self.transform, LossValue):
             raise ValueError("features= is for transform=adiw.Features(...): with the loss as z it would be ignored")
-        step = self.weight_state.begin_step(index, losses, self)
-        evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)
+        step, dtype = self.weight_state.begin_step(index, losses, self), self.weight_state.weight_slots.dtype
+        evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=dtype)
         with torch.no_grad():
             if self.exact:
                 reason = "exact=True takes z from a separate pass in evaluation mode"
                 train = evaluate(self.evaluator.training_batch(inputs, targets, reason))
             else:
-                train = self.transform.apply(
-                    losses.detach().to(self.weight_state.weight_slots.dtype), targets, features
-                )
+                train = self.transform.apply(losses.detach().to(dtype), targets, features)
             train = TransformedBatch(*step.processes.gather(train, [float("nan"), -1]))
             val = self.val_stream.batch_for_step(evaluate, step.processes)
             with no_autocast(losses.device.type):
@@ -181,10 +179,10 @@ class ADIW(nn.Module):
         if self.learner is not None and not self.memory:
             self.memory = start_memory(self.learner, batches, generator)
         by_train = self.divergence.side == "train"
-        # A loaded weight that is not finite counts as never estimated.
-        params = (
-            self.weight_state.read_estimates(step).nan_to_num(1, 1, 1) if by_train else self.coefficients[val.index]
-        )
+        if by_train:  # a loaded weight that is not finite counts as never estimated
+            params = self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
+        else:
+            params = self.coefficients[val.index]
         result = run_estimation(self.divergence, batches, params, self.memory, self.steps, generator, by_train)
         self._last = result
         self._remember(result, params, val.index, step.past_warmup)
