@@ -1,4 +1,4 @@
-"""A team of threads in one process, for the tests: what its members do together, without processes or a backend."""
+"""A process group of threads in one process, for the tests: collectives without processes or a backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Meeting:
-    """Where members lay down what they have and see what the others have.
+    """Where the threads exchange values.
 
     Only the one that holds ``baton`` works: two threads that ask PyTorch for its default generator at the same time
     may wait for each other for ever.
@@ -43,7 +43,7 @@ class Meeting:
 
 
 class Teammate(ProcessGroup):
-    """A member whose operations go through a meeting; all else is the real team."""
+    """A process group whose collectives go through a meeting; everything else is the real class."""
 
     def __init__(self, rank: int, meeting: Meeting) -> None:
         super().__init__(size=len(meeting.table), rank=rank)
@@ -66,7 +66,7 @@ class Teammate(ProcessGroup):
 
 
 def together(size: int, work: Callable[[Teammate], Result]) -> list[Result]:
-    """What ``work`` gave to each member of a team."""
+    """What ``work`` returns in each thread of a group."""
     meeting = Meeting(size)
 
     def one(rank: int) -> Result:

@@ -121,7 +121,7 @@ def test_samples_that_take_no_part(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_nobody_takes_part(name: str) -> None:
+def test_no_sample_is_included(name: str) -> None:
     problem = kernel_mean_matching(match(torch.full((3, 1), float("nan")).double(), torch.ones(2, 1).double()), 0.5)
     assert bool(SOLVERS[name](problem).isfinite().all())
 

@@ -90,13 +90,13 @@ def test_a_checkpoint_of_two_processes_goes_on_in_any_number(
 
 
 def loaded_by_the_first(rank: int, size: int) -> Any:
-    """The method's state after a step that begins with a state which only the first process has."""
+    """The method's state after a step, where only rank 0 has loaded a state before."""
     before = train(rank, size, VARIANTS["network"](), range(3), even=True)["state"]
     after = train(rank, size, VARIANTS["network"](), range(3, 4), before if rank == 0 else None, even=True)
     return after["state"]["reweight"]
 
 
-def test_what_the_first_process_has_loaded_is_everybodys(several: list[dict[str, Any]]) -> None:
+def test_a_state_that_rank_0_has_loaded_reaches_all_processes(several: list[dict[str, Any]]) -> None:
     states = [found["loaded by the first"] for found in several]
     theta = [state["_extra_state"]["memory"]["theta"] for state in states]
     for other, memory in zip(states[1:], theta[1:], strict=True):
@@ -225,7 +225,7 @@ def test_a_process_that_runs_out_of_batches_is_an_error_for_the_others() -> None
     assert "same number of batches" in first or "Connection" in first  # whichever wrapper meets it first
 
 
-def test_processes_that_were_never_linked_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_without_a_process_group_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     SingleProcess().start(nn.Linear(1, 1), torch.zeros(3))  # a scheduler's variable alone says nothing
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")

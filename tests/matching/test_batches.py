@@ -36,7 +36,7 @@ def test_same_is_true_within_groups_only() -> None:
         assert batches.same(left, right).tolist() == expected
 
 
-def test_without_groups_everybody_is_in_group_zero() -> None:
+def test_without_groups_all_samples_are_in_group_zero() -> None:
     batches = match(torch.zeros(3, 2), torch.zeros(4, 2))
     assert batches.group_train.tolist() == [0] * 3
     assert batches.group_val.tolist() == [0] * 4
@@ -83,7 +83,7 @@ def test_minimum_counts_finite_samples_on_both_sides() -> None:
     assert batches.group_train.tolist() == [0, 0, 1, -1, 2, 2]
 
 
-def test_nobody_left() -> None:
+def test_no_sample_is_included() -> None:
     batches = match(torch.full((2, 1), NAN), torch.zeros(3, 1))
     assert batches.group_train.tolist() == [-1, -1]
     assert batches.group_val.tolist() == [-1, -1, -1]

@@ -29,7 +29,7 @@ def test_group_sum_keeps_the_dtype() -> None:
         assert group_sum(VALUES.to(dtype), GROUP, 3).dtype == dtype
 
 
-def test_group_sum_of_nobody() -> None:
+def test_group_sum_without_included_samples() -> None:
     assert group_sum(torch.zeros(0), torch.zeros(0, dtype=torch.long), 2).tolist() == [0.0, 0.0]
     assert group_sum(VALUES, torch.full((7,), -1), 2).tolist() == [0.0, 0.0]
 

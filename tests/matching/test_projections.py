@@ -555,7 +555,7 @@ def test_entries_beside_which_no_other_counts(
 
 
 @pytest.mark.parametrize("small", [0, 1024])
-def test_entries_that_nobody_feels_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
+def test_entries_that_do_not_change_the_sum_are_not_moved(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
     monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     x = weighted_simplex(torch.tensor([1e30, 1.0, 3.0]), torch.tensor([1e-18, 1.0, 1.0]))
     assert_close(x, torch.tensor([1e30, 0.0, 1.0]))

@@ -117,7 +117,7 @@ def test_weights_of_samples_outside_the_batch_do_not_change(divergence: Any) -> 
     assert not torch.equal(reweight.weights, before)
 
 
-def test_a_weight_that_nobody_feels_is_zero_in_the_loss_and_in_the_store() -> None:
+def test_a_negligible_weight_is_zero_in_the_loss_and_when_stored() -> None:
     """Samples 6.3 and 7.2 away from the nearest trusted one weigh about e^-80 and e^-104, at a width of 0.5."""
     _, reweight = echo()
     _, weights = call(reweight, torch.tensor([0.2, 0.6, 4.0, 7.3, 8.2]), torch.arange(5))
@@ -132,7 +132,7 @@ def test_a_sample_that_occurs_twice_keeps_the_mean_of_its_weights() -> None:
     torch.testing.assert_close(reweight.weights[[2, 0]], weights[[1, 3]])
 
 
-def test_nobody_looks_for_repeats_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_are_not_searched_for_where_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tensor] = []
     monkeypatch.setattr(
         "adiw.reweighting.values_by_index.mean_of_duplicates", lambda index, values: asked.append(index) or values

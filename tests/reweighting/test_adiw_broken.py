@@ -1,4 +1,4 @@
-"""Losses that are not finite: counted and named, and nobody else's weight or gradient feels them."""
+"""Losses that are not finite: counted and named, without effect on other samples' weights and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADIW on any numbers at all: the loss, its gradient and the stores stay finite, and nobody else is touched."""
+"""ADIW on arbitrary numbers: the loss, its gradient and the stored weights stay finite, other samples keep theirs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def samples(draw: st.DrawFn, most: int, dim: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("name", DIVERGENCES)
 @hostile
 @given(data=st.data())
-def test_finite_and_nobody_else_is_touched(name: str, data: st.DataObject) -> None:
+def test_results_are_finite_and_other_samples_keep_their_weights(name: str, data: st.DataObject) -> None:
     transform = data.draw(st.sampled_from(sorted(TRANSFORMS)))
     dim = 1 if transform == "loss" else 2
     cases = [case for case, size in variants(name) if size == dim]

@@ -281,7 +281,7 @@ def test_the_weights_are_the_callers_own(divergence: Divergence) -> None:
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @every_deterministic
 def test_many_batches_at_once(divergence: Divergence) -> None:
-    """Within torch.vmap nobody can look at a number."""
+    """Within torch.vmap the host cannot read a number."""
     z_train, z_val = torch.rand(3, 5), torch.rand(3, 4)
     found = torch.vmap(lambda train, val: estimate_weights(train, val, divergence)[0])(z_train, z_val)
     one_by_one = [estimate_weights(*both, divergence)[0] for both in zip(z_train, z_val, strict=True)]

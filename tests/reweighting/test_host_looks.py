@@ -1,4 +1,4 @@
-"""On a CPU the host looks whether everybody takes part, and leaves masks out: the numbers are those of a GPU."""
+"""On a CPU the host reads whether all samples are included and then skips masks: the results are those of a GPU."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_diw(monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
     assert_alike_both_ways(monkeypatch, lambda *given: DIW(*given, val_batch=6, warmup_steps=2), breaks)
 
 
-def test_nobody_is_masked_where_all_take_part() -> None:
+def test_there_is_no_mask_where_all_samples_are_included() -> None:
     train, val = torch.tensor([[0.1], [0.2]]), torch.tensor([[0.3]])
     assert match(train, val).membership_train is None
     assert match(train, val).membership_val is None
@@ -120,7 +120,7 @@ def test_nobody_is_masked_where_all_take_part() -> None:
         assert membership_val.tolist() == [True, False][: len(other)]
 
 
-def test_what_a_pair_says_of_everybody_is_what_it_says_of_each() -> None:
+def test_no_mask_gives_what_a_mask_of_true_gives() -> None:
     z_train, z_val = torch.rand(4, 1), torch.rand(3, 1)
     said, each = match(z_train, z_val), MatchedBatches(z_train, z_val, torch.ones(4).bool(), torch.ones(3).bool())
     for name in ("group_train", "group_val", "included_train", "included_val", "num_train", "num_val", "share_val"):
@@ -137,7 +137,7 @@ def test_values_whose_sum_is_too_large_are_asked_one_by_one() -> None:
     assert bool(finite_mask(large).all())  # type: ignore[union-attr]
 
 
-def test_on_a_gpu_nobody_looks() -> None:
+def test_the_host_reads_nothing_from_a_device() -> None:
     """The meta device stands for it: a number of it is no number. Compiled steps are in test_dynamic_compiled."""
     assert finite_mask(torch.zeros(3, device="meta")).shape == (3,)  # type: ignore[union-attr]
     assert none_if_true(torch.ones((), dtype=torch.bool, device="meta")) is not None
