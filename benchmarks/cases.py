@@ -13,10 +13,10 @@ from adiw.divergences import DIVERGENCES
 from adiw.engine.capture import WARM_UP, Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import DatasetLoader
-from adiw.experiments.job import Job
 from adiw.experiments.methods import method_name
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import Task
+from adiw.experiments.splits import Splits
+from adiw.experiments.training_run import TrainingRun
 
 NETWORK = "adiw-wa, critic network"
 METHODS: dict[str, dict[str, Any]] = {
@@ -79,7 +79,7 @@ class Case:
     """
 
     settings: Settings
-    task: Task
+    task: Splits
     device: torch.device
     engine: str
     workers: int
@@ -89,7 +89,7 @@ class Case:
     def __post_init__(self) -> None:
         self.before = self._memory(start=True)
         tell = None if self.engine == "eager" else self.told.append
-        self.job = Job(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
+        self.job = TrainingRun(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
         self.feed = self.job.loop.loader
         self.watch = DeviceTimer(self.device)
         val_stream = getattr(self.job.reweight, "val_stream", None)
@@ -120,13 +120,13 @@ class Case:
 
     def whole_epoch(self) -> float:
         """Seconds of an epoch, including the shuffling and without the evaluation."""
-        with self.job.place():
+        with self.job.on_stream():
             self.job.loop.run_epoch(self.epoch)
         self.epoch, self.left = self.epoch + 1, 0
         return self.job.loop.timer.seconds()
 
     def _run(self, steps: int) -> float:
-        with self.job.place():
+        with self.job.on_stream():
             self.watch.start()
             for _ in range(steps):
                 self._step()

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from adiw.experiments.record import provenance
+from adiw.experiments.provenance import provenance
 
 RESULTS = Path(__file__).parent / "results"
 

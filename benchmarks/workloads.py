@@ -14,7 +14,7 @@ from torch import Generator
 
 from adiw.data import Data, ImageFiles, Samples, load
 from adiw.experiments.settings import Settings, resolve
-from adiw.experiments.task import Task, as_they_are, prepare
+from adiw.experiments.splits import Splits, load_splits, without_augmentation
 from adiw.shifts import parse
 
 NOISE = "symmetric:0.4"
@@ -45,7 +45,7 @@ class Workload:
     title: str
     given: dict[str, Any]
     shape: Shape
-    make: Callable[[Workload, torch.device, Path], Task]
+    make: Callable[[Workload, torch.device, Path], Splits]
     together: int = 12
     compiled: bool = False
 
@@ -63,7 +63,7 @@ class Workload:
         return replace(self, given=given, shape=shape)
 
 
-def generated(workload: Workload, device: torch.device, folder: Path) -> Task:
+def generated(workload: Workload, device: torch.device, folder: Path) -> Splits:
     """Images of noise on a colour for each class. They are on ``device`` once, for all runs."""
     shape, random = workload.shape, Generator().manual_seed(0)
     y = torch.randint(shape.classes, (shape.count,), generator=random)
@@ -77,10 +77,10 @@ def generated(workload: Workload, device: torch.device, folder: Path) -> Task:
     few = Samples(x[:64].clone(), y[:64])
     names = tuple(str(label) for label in range(shape.classes))
     data = Data(shape.name, train, few, names, (0.5,) * channels, (0.25,) * channels, shape.augment)
-    return Task(data, train, trusted, few, shifted)
+    return Splits(data, train, trusted, few, shifted)
 
 
-def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> Task:
+def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> Splits:
     """JPEG files in ImageNet's layout, read by the loader's workers; each file stands for several samples."""
     shape = workload.shape
     files = max(shape.count // 6, shape.classes)
@@ -92,16 +92,16 @@ def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> 
     random = Generator().manual_seed(0)
     train = data.train.subset(again, data.train.y[again])
     shifted = parse(NOISE).apply(None, train.y, shape.classes, shape.trusted, random)
-    trusted = as_they_are(train.subset(shifted.trusted, shifted.y[shifted.trusted]))
+    trusted = without_augmentation(train.subset(shifted.trusted, shifted.y[shifted.trusted]))
     assert isinstance(trusted, ImageFiles)
     # The validation stream keeps trusted images on the device: decode them once here, not once for each method.
     decoded = Samples(torch.stack([trusted[i][0] for i in range(len(trusted))]), trusted.y)
-    return Task(data, train.subset(torch.arange(shape.count), shifted.y), decoded, decoded, shifted)
+    return Splits(data, train.subset(torch.arange(shape.count), shifted.y), decoded, decoded, shifted)
 
 
-def digits(workload: Workload, device: torch.device, folder: Path) -> Task:
+def digits(workload: Workload, device: torch.device, folder: Path) -> Splits:
     """scikit-learn's digits."""
-    return prepare(workload.settings({}))
+    return load_splits(workload.settings({}))
 
 
 _IMAGENET = {"dataset": "imagefolder", "shift": NOISE}

@@ -1,4 +1,4 @@
-"""Bad command lines: options with values that cannot be, and folders whose files are not what they should be."""
+"""Bad command lines: options with values that are not allowed, and folders with damaged or unexpected files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 from adiw.cli import main
 from torture import values
 
-LIMIT = 600  # seconds that a command may take
+LIMIT = 600  # longest seconds of a command
 TEXTS = (
     "",
     " ",
@@ -38,7 +38,7 @@ TEXTS = (
 )
 NUMBERS = ("-1", "0", "nan", "inf", "-inf", "1e400", "abc", "", "0x10", "1,5", "None", "1e308", "5e-324", "0.5", "2")
 COUNTS = ("-1", "0", "1.5", "nan", "abc", "", "9" * 30, "None", "2")
-# What a run may be given: most are refused at once, and those that are not are small.
+# Options of a run: most values are refused at once, and runs that start are small.
 RUN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("shift", "method", "model", "transform", "step", "critic", "solver", "optimizer"), TEXTS),
     **dict.fromkeys(("path", "target", "trusted-file", "trusted-folder", "dataset", "device", "tracker"), TEXTS),
@@ -77,7 +77,7 @@ PROFILE |= {"steps": COUNTS, "rounds": COUNTS, "dataset": TEXTS}
 
 
 def command(random: Random, work: Path) -> list[str]:
-    """The arguments of a command with something wrong in them, mostly."""
+    """The arguments of a command; most have an error in them."""
     out = ["--out", str(work / "out" / str(random.randrange(10**9)))]
     kind = random.choice(
         ("run",) * 5 + ("sweep", "profile", "report", "report", "audit", "audit", "data", "demo", "odd")
@@ -99,8 +99,8 @@ def command(random: Random, work: Path) -> list[str]:
             *options(random, PROFILE),
         ]
     if kind in ("report", "audit"):
-        place = random.choice((*TEXTS, "/dev/null", str(work), folder(random, work), folder(random, work)))
-        return [kind, place, *(["--top", random.choice(COUNTS)] if kind == "audit" and random.random() < 0.3 else [])]
+        path = random.choice((*TEXTS, "/dev/null", str(work), folder(random, work), folder(random, work)))
+        return [kind, path, *(["--top", random.choice(COUNTS)] if kind == "audit" and random.random() < 0.3 else [])]
     if kind == "data":
         return [
             "data",
@@ -115,7 +115,7 @@ def command(random: Random, work: Path) -> list[str]:
 
 
 def options(random: Random, table: dict[str, tuple[str, ...]]) -> list[str]:
-    """One to three options with values that are mostly wrong."""
+    """One to three options; most values are not allowed."""
     given = []
     for name in random.sample(list(table), random.choice((1, 1, 2, 3))):
         pool = table[name] + RUN_NAMES.get(name, ()) * (table is RUN) * 2
@@ -124,7 +124,7 @@ def options(random: Random, table: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 def recipe(random: Random, work: Path) -> str:
-    """A recipe's file with something wrong in it."""
+    """The file of a recipe with an error in it."""
     source = Path(sys.modules["adiw"].__file__ or "").parent / "experiments" / "recipe_files" / "fmnist-prior.toml"
     file = work / "mine.toml"
     file.write_bytes(values.content(random, source.read_bytes()))
@@ -144,19 +144,19 @@ FILES += ("weights.npy", "labels.npy", "weight_history.npy", "weight_history.jso
 
 
 def folder(random: Random, work: Path) -> str:
-    """A run's or a sweep's folder in which files are missing, of another form, or no files at all."""
-    place = work / "folders" / str(random.randrange(10**9))
-    place.mkdir(parents=True)
+    """The folder of a run or a sweep with missing or malformed files."""
+    path = work / "folders" / str(random.randrange(10**9))
+    path.mkdir(parents=True)
     chosen = [name for name in FILES if random.random() < 0.6]
     if random.random() < 0.7:
         chosen = [name for name in chosen if name not in ("recipe.json", "results.jsonl")] + ["config.json"]
     for name in chosen:
-        (place / name).write_bytes(content(random, name))
-    return str(place)
+        (path / name).write_bytes(content(random, name))
+    return str(path)
 
 
 def content(random: Random, name: str) -> bytes:
-    """What such a file may hold: something like the right thing, or anything."""
+    """The content of such a file: almost right, or random."""
     if random.random() < 0.1:
         return random.randbytes(random.choice((0, 3, 200)))
     if name.endswith(".npy"):
@@ -173,7 +173,7 @@ def content(random: Random, name: str) -> bytes:
 
 
 def like(random: Random, name: str) -> Any:
-    """An object with the keys of such a file, some of them missing and some with values of another kind."""
+    """An object with the keys of such a file, some of them missing and some with values of another type."""
     if random.random() < 0.15:
         return values.json_value(random)
     keys: dict[str, dict[str, Any]] = {
@@ -200,7 +200,7 @@ def like(random: Random, name: str) -> Any:
 
 
 def run_inside(given: list[str]) -> str | None:
-    """Run the command in this process: what is wrong with how it ended, None when nothing is."""
+    """Run the command in this process: what is wrong with the way it ended, None if nothing is."""
     out, err = io.StringIO(), io.StringIO()
     before, sys.argv = sys.argv, ["adiw", *given]
     code: Any = None
@@ -210,13 +210,13 @@ def run_inside(given: list[str]) -> str | None:
     except SystemExit as end:
         code = end.code
     except BaseException as error:
-        return f"a traceback: {type(error).__name__}: {str(error)[:200]}{_place(error)}"
+        return f"a traceback: {type(error).__name__}: {str(error)[:200]}{_location(error)}"
     finally:
         sys.argv = before
     return ended_well(code, out.getvalue(), err.getvalue())
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     traceback, found = error.__traceback__, ""
     while traceback is not None:
         found, traceback = f" at {traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}", traceback.tb_next
@@ -224,7 +224,7 @@ def _place(error: BaseException) -> str:
 
 
 def run_outside(given: list[str], work: Path) -> str | None:
-    """The same in a process of its own."""
+    """Run the command in another process."""
     arguments = [text for text in given if "\0" not in text]
     ended = subprocess.run(
         [sys.executable, "-m", "adiw", *arguments], cwd=work, capture_output=True, text=True, timeout=LIMIT
@@ -233,7 +233,7 @@ def run_outside(given: list[str], work: Path) -> str | None:
 
 
 def ended_well(code: Any, out: str, err: str) -> str | None:
-    """A code of the command's own; an error says one thing, on one line, after remarks that begin alike."""
+    """The exit code is one of the command's, and an error is one line that starts with ``adiw:``."""
     if code not in (0, 2, 3):
         return f"exit code {code!r}: {err[-200:]!r}"
     if "Traceback" in out + err:
@@ -246,7 +246,7 @@ def ended_well(code: Any, out: str, err: str) -> str | None:
 
 @contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """End what takes longer."""
+    """Raise TimeoutError after so many seconds."""
 
     def late(number: int, frame: Any) -> None:
         raise TimeoutError(f"still running after {seconds} s")
@@ -261,7 +261,7 @@ def within(seconds: int) -> Iterator[None]:
 
 
 def check_commands(count: int, outside: int, random: Random, work: Path, wrong: list[str]) -> None:
-    """Run ``count`` commands, ``outside`` of them in processes of their own; ``wrong`` gets what goes wrong."""
+    """Run ``count`` commands, ``outside`` of them in other processes; ``wrong`` gets a line for each failure."""
     os.chdir(work)
     os.environ.pop("ADIW_DATA", None)
     for k in range(count):

@@ -1,8 +1,8 @@
-"""Files of runs, sweeps and data sets with one bit flipped, or cut short: read correctly, or refused by name.
+"""Flip one bit of a file, or cut off its end: the file is read correctly, or an error names it.
 
-Every case damages one file, reads all that is read of its folder, and repairs it. Allowed are: what was there before;
-an error that names the file, of a kind that the command turns into one line; and for files that grow by lines, fewer
-lines, since what a table lacks it shows as missing.
+Each case damages one file, reads everything that is read from its folder, and restores the file. A file with a digest
+must give the content that was there before, or an error that names the file. A log that still grows has no digest:
+there a cut may remove lines, and a flip that leaves valid JSON may change a value. Both are counted on their own.
 """
 
 from __future__ import annotations
@@ -27,34 +27,33 @@ import torch
 from adiw.data import DataError, Samples, cifar, fashion_mnist, load
 from adiw.engine import checkpoint
 from adiw.engine.checkpoint import CheckpointError
-from adiw.experiments.outcome import outcome
+from adiw.experiments.checked_io import DamagedError, read_lines
 from adiw.experiments.plan import Planned
 from adiw.experiments.recipes import load as load_recipe
+from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine, Interrupted, run
-from adiw.experiments.sealed import DamagedError, read_lines
+from adiw.experiments.run_record import run_record
 from adiw.experiments.settings import resolve
-from adiw.experiments.sweep import Sweep
-from adiw.experiments.sweep_folder import open_sweep
+from adiw.experiments.sweep import RESULTS, TIMING, Sweep
 from adiw.reports.audit import load_audit
 from adiw.reports.folders import read_results, read_run
 from adiw.reports.pictures import load_pictures
 from torture.record import Record, arguments
 
 CPU = torch.device("cpu")
+RECORDS = (RESULTS, TIMING)
 SMALL = {"dataset": "digits", "method": "adiw-kl", "epochs": 3, "selection": 1200, "trusted": 30, "batch": 32}
-
-UNFINISHED = ("config.json", "metrics.jsonl", "SHA256SUMS")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A folder whose files are damaged one at a time, and all that is read of it."""
+    """A folder whose files are damaged one at a time, and everything that is read from it."""
 
     name: str
     folder: Path
     read: Callable[[Path], Any]
     files: tuple[str, ...]
-    lines: bool = False  # whether fewer lines are allowed
+    growing: bool = False  # the files have no digest yet
 
 
 def plain(value: Any) -> Any:
@@ -92,10 +91,11 @@ def read_rows(folder: Path) -> Any:
 
 def targets(work: Path) -> list[Target]:
     """Folders as the command leaves them, and data sets in their official layouts."""
-    ended, stopped, sweep = work / "run", work / "unfinished", work / "sweep"
+    ended, stopped, sweep, unfinished = (work / name for name in ("run", "stopped", "sweep", "unfinished-sweep"))
     run(resolve(SMALL), ended, engine=Engine(CPU))
     stop(stopped)
-    make_sweep(sweep)
+    make_sweep(sweep).write_sums()
+    make_sweep(unfinished)
     old = work / "previous"
     old.mkdir()
     (old / checkpoint.PREVIOUS).write_bytes((stopped / checkpoint.NAME).read_bytes())
@@ -104,38 +104,39 @@ def targets(work: Path) -> list[Target]:
         Target("checkpoint", ended, read_checkpoint, (checkpoint.NAME,)),
         Target("previous checkpoint", old, read_checkpoint, (checkpoint.PREVIOUS,)),
         Target("finished run", ended, read_finished, names),
-        Target(
-            "unfinished run", stopped, read_unfinished, ("config.json", "metrics.jsonl", "SHA256SUMS"), lines=True
-        ),
-        Target("sweep", sweep, read_records, ("recipe.json", "SHA256SUMS")),
-        Target("records of a sweep", sweep, read_rows, ("results.jsonl", "timing.jsonl"), lines=True),
+        Target("unfinished run", stopped, read_unfinished, ("config.json", "SHA256SUMS")),
+        Target("log of an unfinished run", stopped, read_rows, ("metrics.jsonl", "timing.jsonl"), growing=True),
+        Target("sweep", sweep, read_records, ("recipe.json", *RECORDS, "SHA256SUMS")),
+        Target("unfinished sweep", unfinished, read_records, ("recipe.json", "SHA256SUMS")),
+        Target("records of an unfinished sweep", unfinished, read_rows, RECORDS, growing=True),
         *data_sets(work),
     ]
 
 
 def stop(folder: Path) -> None:
-    """A run that was stopped after two of its epochs."""
-    told: list[Any] = []
+    """A run that was stopped after two epochs."""
+    rows: list[Any] = []
     try:
-        run(resolve(SMALL), folder, engine=Engine(CPU), progress=told.append, stop=lambda: len(told) == 2)
+        run(resolve(SMALL), folder, engine=Engine(CPU), progress=rows.append, stop=lambda: len(rows) == 2)
     except Interrupted:
         return
 
 
-def make_sweep(folder: Path) -> None:
-    """A sweep's folder with the records of four runs, each the same small one under another name."""
+def make_sweep(folder: Path) -> Sweep:
+    """A sweep with the records of four runs: the same small run under four names."""
     recipe = load_recipe("fmnist-noise")
     work = Sweep(open_sweep(recipe, {}, folder), None, Engine(CPU))
     settings = resolve(SMALL)
     run(settings, folder / "runs" / "one", engine=Engine(CPU))
     for row in recipe.rows[:4]:
         job = Planned(row.label, recipe.columns[0].label, 0, settings, "runs/one")
-        work.note(job, outcome(folder / "runs" / "one"))
+        work.write_record(job, run_record(folder / "runs" / "one"))
         work.folder.append_row("timing.jsonl", {"row": job.row, "column": job.column, "seconds_per_epoch": 0.5})
+    return work
 
 
 def data_sets(work: Path) -> list[Target]:
-    """Small data sets in the layouts of the official ones, with the digests of what is in them."""
+    """Small data sets in the official layouts."""
     random = np.random.default_rng(0)
     images, labels = random.integers(0, 256, (5, 3072), np.uint8), random.integers(0, 10, 5)
     pixels = images[:, :784].reshape(5, 28, 28)
@@ -178,7 +179,7 @@ def splits(data: Any) -> list[Any]:
 
 @contextmanager
 def small_digests(work: Path) -> Iterator[None]:
-    """Let the loaders expect the digests of the small files in place of the official ones."""
+    """Let the loaders expect the digests of the small files instead of the official ones."""
     before, layouts = dict(fashion_mnist.DIGESTS), cifar.CIFAR10_LAYOUTS
     folder = work / "idx" / "fashion-mnist"
     fashion_mnist.DIGESTS.update({name: digest(folder / name) for name in before})
@@ -202,7 +203,7 @@ def digest(file: Path) -> str:
 
 
 def damage(payload: bytes, random: Random) -> tuple[bytes, str]:
-    """One bit flipped, or one time in five the end cut off; and which."""
+    """One bit flipped, or in one case of five the end cut off; and a description."""
     if random.random() < 0.2:
         length = random.randrange(len(payload))
         return payload[:length], f"cut to {length} of {len(payload)} bytes"
@@ -213,7 +214,7 @@ def damage(payload: bytes, random: Random) -> tuple[bytes, str]:
 
 
 def judge(target: Target, name: str, expected: Any) -> tuple[str, str]:
-    """What reading the damaged folder comes to, and the details where they are wrong."""
+    """The verdict on reading the damaged folder, and the details where it is wrong."""
     try:
         found = plain(target.read(target.folder))
     except (CheckpointError, DamagedError, DataError) as error:
@@ -223,31 +224,29 @@ def judge(target: Target, name: str, expected: Any) -> tuple[str, str]:
         return "wrong", f"{type(error).__name__}: {error}"
     if found == expected:
         return "harmless", ""
-    if target.lines and fewer(found, expected):
-        return "shown as missing", ""
-    return "wrong", "something else was read, and nobody was told"
+    if target.growing:
+        return ("last lines missing" if fewer(found, expected) else "unnoticed in a growing log"), ""
+    return "wrong", "other content was read without an error"
 
 
 def fewer(found: Any, expected: Any) -> bool:
-    """Whether what was found is what was expected but for the ends of lists, and a key that nobody asks for."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        return found.keys() >= expected.keys() and all(fewer(found[key], expected[key]) for key in expected)
+    """Whether lists are as expected but shorter."""
     if isinstance(found, list) and isinstance(expected, list):
         return len(found) <= len(expected) and all(map(fewer, found, expected))
     return bool(found == expected)
 
 
 def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
-    """Damage ``count`` times, every file as often as every other: (counts, what went wrong)."""
+    """Damage files ``count`` times, each file equally often: (counts, what went wrong)."""
     random, counts, wrong = Random(seed), Counter[str](), []
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         found = targets(work)
         with small_digests(work):
             expected = {target.name: plain(target.read(target.folder)) for target in found}
-            places = [(target, name) for target in found for name in target.files]
+            cases = [(target, name) for target in found for name in target.files]
             for k in range(count):
-                target, name = places[k % len(places)]
+                target, name = cases[k % len(cases)]
                 file = target.folder / name
                 payload = file.read_bytes()
                 damaged, how = damage(payload, random)
@@ -257,13 +256,13 @@ def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
                 counts[verdict] += 1
                 if verdict == "wrong":
                     wrong.append(f"{target.name}, {name}, {how}: {details}")
-    verdicts = ("detected", "harmless", "shown as missing", "wrong")
-    return {"flips and cuts": count, "files": len(places)} | {key: counts[key] for key in verdicts}, wrong
+    verdicts = ("detected", "harmless", "last lines missing", "unnoticed in a growing log", "wrong")
+    return {"flips and cuts": count, "files": len(cases)} | {key: counts[key] for key in verdicts}, wrong
 
 
 def main() -> int:
     given = arguments("Flip bits of files and cut them short.", count=1000)
-    about = "one bit flipped or the end cut off, in the files of runs, sweeps and data sets: detected or harmless"
+    about = "one bit flipped or the end cut off, in files of runs, sweeps and data sets: an error names the file"
     record = Record("flips", about, seed=given.seed, run=SMALL)
     torch.set_num_threads(1)
     counts, wrong = check(given.count, given.seed)

@@ -1,7 +1,7 @@
-"""Runs that are killed, terminated and starved of disk at random moments, and gone on with by ``--resume``.
+"""Kill and terminate runs at random moments, let their disk fill up, and resume them with ``--resume``.
 
-Each must end with the files of the run that nobody touched, bit for bit, times apart. Children are forked from a
-process that has imported everything, so that a kill costs no start-up.
+Each must end with the files of an uninterrupted run, bit for bit except times. Children are forked from a process
+that has imported everything, so that a kill costs no start-up.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ from adiw.experiments.settings import resolve
 from torture.compare import differences
 from torture.record import Record, arguments
 
-EPOCHS, LIMIT = 8, 600.0  # of a run; seconds until a child is given up
-# Few samples: an epoch is five steps, and most of a life is spent with files.
+EPOCHS, LIMIT = 8, 600.0  # of a run; longest seconds of a child
+# Few samples: an epoch is five steps, and most of the time is spent on files.
 SMALL = ("--selection", 1000, "--batch", 64, "--trusted", 40, "--val-batch", 32)
 OPTIONS = ("--epochs", EPOCHS, *SMALL, "--quiet", "--device", "cpu")
-KINDS = ("moment", "aside", "file")  # kill -9: at a random moment; while a file is written aside; at a file operation
+KINDS = (
+    "moment",
+    "writing",
+    "file",
+)  # kill -9 at a random moment, while a temporary file is written, or at a file operation
 OTHERS = ("terminate", "full disk")
 NAMES = {
-    "none": "untouched",
+    "none": "uninterrupted",
     "moment": "killed at a random moment",
-    "aside": "killed while a file was written",
+    "writing": "killed while a file was written",
     "file": "killed at a file operation",
     "terminate": "terminated",
     "full disk": "ended by a full disk",
@@ -46,7 +50,7 @@ NAMES = {
 
 @dataclass
 class Tally:
-    """What was done, and what went wrong."""
+    """Counts of what was done, and a line for everything that went wrong."""
 
     counts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -75,10 +79,10 @@ def launch(arguments: list[str], log: Path, prepare: Callable[[], None] = lambda
         os._exit(code)
 
 
-def ended(child: int, seconds: float, look: Callable[[], bool] = lambda: False) -> int | None:
-    """Wait until the child ends, for so long or until ``look`` is true: its exit code, None while it lives."""
+def wait_for(child: int, seconds: float, until: Callable[[], bool] = lambda: False) -> int | None:
+    """Wait until the child ends, ``until`` is true, or the time is over: its exit code, None if it still runs."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not look():
+    while time.monotonic() < deadline and not until():
         process, status = os.waitpid(child, os.WNOHANG)
         if process:
             return os.waitstatus_to_exitcode(status)
@@ -92,60 +96,60 @@ def kill(child: int) -> None:
 
 
 def kill_at_file_operation(number: int) -> None:
-    """Let this process kill itself just before its ``number``-th renaming, removal or opening of a file to write."""
-    left = [number]
+    """Let this process kill itself just before it renames, removes or opens for writing its ``number``-th file."""
+    remaining = [number]
 
     def hook(event: str, given: tuple[object, ...]) -> None:
         if event in ("os.rename", "os.remove") or (event == "open" and str(given[1]).startswith(("w", "a"))):
-            left[0] -= 1
-            if left[0] == 0:
+            remaining[0] -= 1
+            if remaining[0] == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)
 
 
-def one_life(method: str, out: Path, log: Path, kind: str, whole: float, random: Random) -> tuple[int | None, str]:
-    """Start or go on with the run, and end it as ``kind`` says: (its exit code, None when killed; what it said)."""
+def run_once(method: str, out: Path, log: Path, kind: str, whole: float, random: Random) -> tuple[int | None, str]:
+    """Start or resume the run, and end it as ``kind`` says: (exit code, None if killed; its output)."""
     resume = ["--resume"] if (out / "config.json").exists() else []
     given = [*map(str, ("run", "--method", method, "--out", out, *OPTIONS)), *resume]
     prepare: Callable[[], None] = lambda: None  # noqa: E731
     if kind == "file":
         number = random.randint(1, 60)
         prepare = lambda: kill_at_file_operation(number)  # noqa: E731
-    if kind == "full disk":  # no file may grow beyond this, which the kernel enforces
+    if kind == "full disk":  # the kernel lets no file grow beyond this
         limit = random.randint(100, 150_000)
         prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
     child = launch(given, log, prepare)
-    look = (lambda: any(out.glob("*.part"))) if kind == "aside" else (lambda: False)
+    until = (lambda: any(out.glob("*.part"))) if kind == "writing" else (lambda: False)
     wait = LIMIT if kind in ("file", "full disk", "none") else random.uniform(0, whole)
-    code = ended(child, wait, look)
+    code = wait_for(child, wait, until)
     if code is None and kind == "terminate":
         os.kill(child, signal.SIGTERM)
-        code = ended(child, LIMIT)
+        code = wait_for(child, LIMIT)
     elif code is None:
-        time.sleep(random.uniform(0, 0.002) if kind == "aside" else 0)
+        time.sleep(random.uniform(0, 0.002) if kind == "writing" else 0)
         kill(child)
     return (None if code == -signal.SIGKILL else code), log.read_text(errors="replace")
 
 
 def judge(kind: str, code: int | None, said: str) -> str | None:
-    """What is wrong with the way this life ended; None when it is as it should be."""
+    """What is wrong with the way this process ended; None if nothing is."""
     if code in (None, 0):
         return None
     if kind == "terminate" and (code == -signal.SIGTERM or (code == 130 and "--resume" in said)):
-        return None  # before the command could answer, or with an answer
+        return None  # before or after the command has installed its handler
     if kind == "full disk" and code == 2 and "--resume" in said and "Traceback" not in said:
         return None
     return f"{kind}: exit code {code}, {said.strip()[-300:]!r}"
 
 
-def torment(method: str, kills: int, work: Path, random: Random) -> Tally:
-    """Kill runs of this method so many times, and compare each that comes to its end."""
-    tally, log, untouched = Tally(), work / f"{method}.log", work / f"{method}-untouched"
+def kill_runs(method: str, kills: int, work: Path, random: Random) -> Tally:
+    """Kill runs of this method ``kills`` times, and compare each finished run with the uninterrupted one."""
+    tally, log, uninterrupted = Tally(), work / f"{method}.log", work / f"{method}-uninterrupted"
     begun = time.monotonic()
-    code, said = one_life(method, untouched, log, "none", 0, random)
+    code, said = run_once(method, uninterrupted, log, "none", 0, random)
     if code != 0:
-        tally.wrong.append(f"{method}: untouched: exit code {code}, {said!r}")
+        tally.wrong.append(f"{method}: uninterrupted: exit code {code}, {said!r}")
         return tally
     whole = time.monotonic() - begun
     while tally.counts["kills"] < kills:
@@ -153,7 +157,7 @@ def torment(method: str, kills: int, work: Path, random: Random) -> Tally:
         while True:
             enough = tally.counts["kills"] >= kills
             kind = "none" if enough else random.choice(KINDS * 2 + OTHERS)
-            code, said = one_life(method, out, log, kind, whole, random)
+            code, said = run_once(method, out, log, kind, whole, random)
             tally.counts[NAMES[kind]] += code != 0 and kind != "none"
             tally.counts["kills"] += code is None
             if problem := judge(kind, code, said):
@@ -161,7 +165,7 @@ def torment(method: str, kills: int, work: Path, random: Random) -> Tally:
                 tally.wrong.append(f"{method}: {problem}")
                 break
             if code == 0:
-                found = differences(untouched, out)
+                found = differences(uninterrupted, out)
                 tally.counts["different"] += bool(found)
                 tally.wrong += [f"{method}: {line}" for line in found]
                 break
@@ -171,21 +175,21 @@ def torment(method: str, kills: int, work: Path, random: Random) -> Tally:
 
 
 def warm_up(out: Path) -> None:
-    """A run in this process: what is imported at first use is there when children are forked."""
+    """A run in this process, so that lazy imports are done when children are forked."""
     settings = resolve({"method": "two-step-kmm", "epochs": 1, "selection": 1000, "trusted": 40, "batch": 64})
     run.run(settings, out, engine=run.Engine(torch.device("cpu")))
 
 
 def check(kills: int, seed: int, methods: list[str]) -> Tally:
-    """Spread the kills over the methods."""
+    """Divide the kills among the methods."""
     torch.set_num_threads(1)
-    run.SAVE_EVERY = 0.0  # a checkpoint after every epoch: as many moments to be killed at as there can be
+    run.SAVE_EVERY = 0.0  # a checkpoint after every epoch: as many critical moments as possible
     total = Tally()
     with tempfile.TemporaryDirectory() as work:
         warm_up(Path(work) / "warm-up")
         for k, method in enumerate(methods):
             share = kills // len(methods) + (k < kills % len(methods))
-            tally = torment(method, share, Path(work), Random(f"{seed} {method}"))
+            tally = kill_runs(method, share, Path(work), Random(f"{seed} {method}"))
             total.counts += tally.counts
             total.wrong += tally.wrong
             print(f"{method}: {dict(tally.counts)}", file=sys.stderr, flush=True)
@@ -193,8 +197,8 @@ def check(kills: int, seed: int, methods: list[str]) -> Tally:
 
 
 def main(methods: tuple[str, ...] = tuple(METHODS)) -> int:
-    given = arguments("Kill runs of every method and compare what they come to.", count=200)
-    about = "kill -9 at a random moment, then --resume: the files of the run that nobody killed, bit for bit"
+    given = arguments("Kill runs of every method, resume them, and compare their files.", count=200)
+    about = "kill -9 at a random moment, then --resume: the files of an uninterrupted run, bit for bit"
     record = Record("kills", about, seed=given.seed, methods=list(methods), epochs=EPOCHS)
     tally = check(given.count, given.seed, list(methods))
     counts = {"methods": len(methods)} | {key: tally.counts[key] for key in ("kills", "lost", "different")}

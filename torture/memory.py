@@ -19,7 +19,7 @@ from torch.utils.data import TensorDataset
 from adiw import ADIW, DIVERGENCES, Features
 from adiw.divergences import Divergence, Wasserstein
 from adiw.engine.checkpoint import write_atomically
-from adiw.experiments.record import provenance
+from adiw.experiments.provenance import provenance
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from torture.commit import commit

@@ -18,7 +18,7 @@ from torch import Tensor
 from adiw import Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.engine.checkpoint import write_atomically
-from adiw.experiments.record import provenance
+from adiw.experiments.provenance import provenance
 from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
 from torture.commit import commit
 

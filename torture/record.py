@@ -1,4 +1,4 @@
-"""What a check leaves behind: results/torture/NAME.json, with all that somebody needs to run it again."""
+"""The record of a check: results/torture/NAME.json, with everything that is needed to repeat it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from adiw.engine.checkpoint import write_atomically
-from adiw.experiments.record import provenance
+from adiw.experiments.provenance import provenance
 from torture.commit import commit
 
 RESULTS = Path(__file__).parents[1] / "results" / "torture"
 
 
 def arguments(about: str, count: int) -> argparse.Namespace:
-    """The command line of a check: how many, the seed, and where the record goes."""
+    """The command line of a check: number of cases, seed, and folder of the record."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--count", type=int, default=count, help=f"cases to try [default: {count}]")
     parser.add_argument("--seed", type=int, default=0)
@@ -29,27 +29,27 @@ def arguments(about: str, count: int) -> argparse.Namespace:
 
 
 class Record:
-    """The record of one check, begun before it so that its time is known.
+    """The record of one check. Create it before the check: it measures the time.
 
     Args:
-        name: of the check, and of its file.
-        about: what is tried, in a sentence: it is a line of docs/reliability.md.
-        settings: everything that was chosen, the seed among it.
+        name: name of the check and of its file.
+        about: what is tried, in a sentence for docs/reliability.md.
+        settings: the settings of the check with its seed.
     """
 
     def __init__(self, name: str, about: str, **settings: Any) -> None:
-        self.name, self.about, self.settings, self.begun = name, about, settings, time.monotonic()
+        self.name, self.about, self.settings, self.started = name, about, settings, time.monotonic()
 
     def write(self, counts: Mapping[str, int], wrong: Sequence[str], out: Path = RESULTS) -> Path:
-        """Write the file. ``counts`` are said in their order; ``wrong`` has a line for each thing that went wrong."""
+        """Write the file. ``wrong`` has a line for everything that went wrong."""
         content = {
             "check": self.name,
             "about": self.about,
             "settings": self.settings,
             "counts": dict(counts),
             "wrong": list(wrong),
-            "seconds": round(time.monotonic() - self.begun, 1),
-            "load": round(os.getloadavg()[0], 1),  # of the last minute: whether others were at work
+            "seconds": round(time.monotonic() - self.started, 1),
+            "load": round(os.getloadavg()[0], 1),  # of the last minute: whether the machine was busy
             **provenance(torch.device("cpu")),
             "commit": commit(),
         }

@@ -18,13 +18,13 @@ from adiw.engine.loop import set_learning_rate
 from adiw.engine.preprocessing import crop_and_flip, draw_crops
 from adiw.engine.train_loader import Batch, DatasetLoader, epoch_generator
 from adiw.engine.train_loader import batches as loaded
-from adiw.experiments.job import build_model, build_optimizer
 from adiw.experiments.methods import Context
 from adiw.experiments.methods import find as find_method
-from adiw.experiments.record import commit, provenance
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer
+from adiw.experiments.provenance import commit, provenance
 from adiw.experiments.run import WORKERS
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import Task, prepare
+from adiw.experiments.splits import Splits, load_splits
 from paper.profiler.implementations import check_method, find, with_installed_solver
 from paper.profiler.plan import Plan
 from paper.profiler.stages import STAGES, StagedStep
@@ -58,7 +58,7 @@ def profile_all(
     out.mkdir(parents=True, exist_ok=True)
     for name, chosen in settings.items():
         if name not in content["implementations"]:
-            task = prepare(chosen, root)
+            task = load_splits(chosen, root)
             content["implementations"][name] = profile_one(name, chosen, plan, task, device, workers, on_epoch)
             write_atomically(file, (json.dumps(content, indent=2) + "\n").encode())
     return content
@@ -83,7 +83,7 @@ def check_same(
 
 
 def profile_one(
-    name: str, settings: Settings, plan: Plan, task: Task, device: torch.device, workers: int, on_epoch: OnEpoch
+    name: str, settings: Settings, plan: Plan, task: Splits, device: torch.device, workers: int, on_epoch: OnEpoch
 ) -> dict[str, Any]:
     """Train one implementation up to the last profiled epoch and return its entry for profile.json.
 
@@ -116,7 +116,7 @@ def profile_one(
     }
 
 
-def build_step(name: str, settings: Settings, task: Task, device: torch.device, workers: int) -> StagedStep:
+def build_step(name: str, settings: Settings, task: Splits, device: torch.device, workers: int) -> StagedStep:
     """The staged step of an implementation: network, optimizer, method and validation batches."""
     torch.manual_seed(settings.seed)
     model = build_model(settings, task).to(device).train()
@@ -134,7 +134,7 @@ def _no_features() -> tuple[Tensor, Tensor]:
     raise AssertionError("neither DIW nor ADIW uses features of another network")
 
 
-def training_batches(feed: DatasetLoader, task: Task, epoch: int) -> Iterator[Batch]:
+def training_batches(feed: DatasetLoader, task: Splits, epoch: int) -> Iterator[Batch]:
     """The batches of an epoch, always from a loader; samples in memory are augmented on the device."""
     if not (task.data.augment and isinstance(task.train, Samples)):
         yield from loaded(feed, epoch)

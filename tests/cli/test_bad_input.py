@@ -71,7 +71,10 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         # trusted samples
         (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), got 5000"),
         (["--trusted", "3"], "trusted: expected every one of 10 classes, missing "),
-        (["--trusted-file", "few.txt"], "trusted_file names samples of the training set as it is: set shift to none"),
+        (
+            ["--trusted-file", "few.txt"],
+            "trusted_file names samples of the training set as loaded: set shift to none",
+        ),
         (
             ["--trusted-file", "few.txt", "--trusted", "3"],
             "trusted and trusted_file both say which samples are trusted",
@@ -100,7 +103,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         # folders
         (["--out", "t.csv/run"], "cannot write to the folder t.csv/run (Not a directory): choose another"),
         (["--out", "t.csv"], "cannot write to the folder t.csv (File exists): choose another"),
-        (["--resume"], "runs/digits-adiw-kl-0 holds no run to resume: leave --resume out to start one"),
+        (["--resume"], "runs/digits-adiw-kl-0 holds no run to resume: omit --resume to start one"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )
@@ -191,7 +194,10 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     said = adiw("run", "--model", "odd_models:gone", "--out", "b")
     assert "expected 'gone' in odd_models, found none; check the name" in refused(said)
     said = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
-    assert "transform features needs a network that names its hidden layer in feature_layer" in refused(said)
+    assert (
+        "transform features needs a network with an attribute feature_layer that names its hidden layer"
+        in refused(said)
+    )
     said = adiw("run", "--model", "odd_models:nameless", "--method", "two-step-kmm", "--epochs", 1, "--out", "d")
     assert "a two-step method needs a network with the name of its hidden layer in feature_layer" in refused(said)
 
@@ -203,7 +209,7 @@ def test_a_folder_that_holds_a_run(adiw: Command) -> None:
     assert adiw(*RUN).code == 0
     before = {file: file.read_bytes() for file in Path("r").iterdir()}
     message = refused(adiw(*RUN, "--tracker", "tensorboard"))
-    assert message == "r already holds a run: add --resume to go on with it, or choose another"
+    assert message == "r already holds a run: add --resume to continue it, or choose another"
     message = refused(adiw(*RUN, "--resume", "--lr", 0.2))
     assert "(lr was 0.1, is 0.2): resume with the same ones, or choose another folder" in message
     assert {file: file.read_bytes() for file in Path("r").iterdir()} == before
@@ -232,7 +238,7 @@ def test_a_disk_that_fills_up_and_is_freed(adiw: Command, monkeypatch: pytest.Mo
         patched.setattr(os, "fsync", fills_up)
         message = refused(adiw(*RUN))
     assert message == (
-        "No space left on device: free some space and go on with --resume; the last checkpoint is whole"
+        "No space left on device: free some space and continue with --resume; the last checkpoint is complete"
     )
     assert not Path("r/result.json").exists()
     assert adiw(*RUN, "--resume").code == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import subprocess
 import sys
 
@@ -13,6 +15,7 @@ from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES
 from adiw.experiments.methods import METHODS
 from adiw.experiments.recipes import names
+from adiw.experiments.settings import Settings, default_text
 from adiw.models import MODELS
 from adiw.shifts import SHIFTS
 from tests.cli.conftest import Command
@@ -55,6 +58,27 @@ def test_the_list_has_every_name(adiw: Command) -> None:
     words = set(said.out.split())
     assert {*METHODS, *DATASETS, *SHIFTS, *MODELS, *DIVERGENCES, *names()} <= words
     assert "Fashion-MNIST under label noise" in said.out
+
+
+@pytest.mark.parametrize("command", [["list"], ["run", "--help"], ["sweep", "--help"]])
+def test_help_and_list_have_no_stray_spaces(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = adiw(*command).out
+    assert not re.search(r"\S \.(?:\s|$)", text)  # where a default in brackets was taken for markup
+    if command == ["list"]:
+        assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_every_setting_is_an_option_with_its_default(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # one line for each option
+    lines = adiw("run", "--help").out.splitlines()
+    for field in dataclasses.fields(Settings):
+        (line,) = [line for line in lines if line.startswith(f"│ --{field.name.replace('_', '-')} ")]
+        assert field.metadata["text"] in line
+        default = default_text(field.name)
+        assert f"[default: {default}]." in line if default else "[default" not in line
 
 
 def test_the_list_as_json_is_the_tables(adiw: Command) -> None:

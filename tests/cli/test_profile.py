@@ -8,8 +8,8 @@ import pytest
 
 from adiw.experiments.run import Engine
 from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.splits import load_splits
 from adiw.experiments.step_time import TimedJob, compare
-from adiw.experiments.task import prepare
 from tests.cli.conftest import Command
 
 QUICK = ("--steps", 2, "--rounds", 2, "--workers", 0, "--device", "cpu")
@@ -57,7 +57,7 @@ def test_options_are_settings_of_both_runs(adiw: Command, monkeypatch: pytest.Mo
 def test_the_steps_are_those_of_a_training_run() -> None:
     """More steps than an epoch has: the next epoch begins, and every step trains."""
     settings = resolve({"dataset": "digits", "method": "adiw-kl"})
-    timed = TimedJob(settings, prepare(settings), Engine(workers=0))
+    timed = TimedJob(settings, load_splits(settings), Engine(workers=0))
     before = int(timed.job.reweight.weight_state.seen_steps)
     assert timed.seconds(23) > 0
     assert int(timed.job.reweight.weight_state.seen_steps) == before + 23

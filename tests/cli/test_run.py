@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adiw.experiments.sealed import read_lines
+from adiw.experiments.checked_io import read_lines
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
 from tests.experiments.tables import write_table
@@ -88,6 +88,46 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
     on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16"), True)
     given_later = {"dataset": "digits", "path": None, "target": None, "trusted_file": None, "trusted_folder": None}
     assert config == {**options, **on, **given_later}
+
+
+def test_a_run_is_resumed_with_the_settings_of_its_folder(adiw: Command) -> None:
+    given = ["--method", "adiw-ls", "--width", 0.3, "--lr", 0.05, "--exact", "--trusted", 90]
+    assert adiw("run", *given, "--epochs", 1, "--out", "r").code == 0
+    assert adiw("run", "--resume", "--out", "r", "--epochs", 3).code == 0
+    assert adiw("run", *given, "--epochs", 3, "--out", "whole").code == 0
+    for name in ("config.json", "metrics.jsonl", "weights.npy"):
+        assert Path("r", name).read_bytes() == Path("whole", name).read_bytes()
+    again = adiw("run", "--resume", "--out", "r", "--json")
+    assert json.loads(again.out)["epochs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["--lr", 0.2, "--seed", 0], "(lr was 0.1, is 0.2)"),
+        (["--dataset", "cifar10"], "(dataset was digits, is cifar10)"),
+        (["--trusted-file", "t.txt"], "(trusted_file was None, is t.txt)"),
+        (["--width", "auto", "--exact"], "(width was None, is auto; exact was False, is True)"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_other_settings_than_those_of_the_folder_are_refused_by_name(
+    adiw: Command, given: list[object], named: str
+) -> None:
+    assert adiw(*RUN, "--out", "r").code == 0
+    said = adiw("run", "--resume", "--out", "r", *given)
+    assert said.code == 2
+    assert named in said.err
+
+
+def test_a_folder_with_a_setting_that_no_longer_exists_is_refused(adiw: Command) -> None:
+    assert adiw(*RUN, "--out", "r").code == 0
+    config = json.loads(Path("r/config.json").read_text())
+    Path("r/config.json").write_text(json.dumps({**config, "temperature": 2.0}))
+    Path("r/SHA256SUMS").unlink()
+    said = adiw("run", "--resume", "--out", "r")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert said.err.startswith("adiw: r/config.json: unknown setting 'temperature'")
 
 
 @pytest.mark.parametrize("flags", [["--lr", 1e6], ["--model", "nan_model:broken"]])

@@ -47,7 +47,7 @@ def test_stopped_terminated_killed_and_still_the_same_run(
         assert said.err.split("\n") == [
             "",
             "adiw: stopping after this epoch (again to stop at once)",
-            f"adiw: stopped after epoch {epoch} of {EPOCHS}; go on with --resume",
+            f"adiw: stopped after epoch {epoch} of {EPOCHS}; continue with --resume",
             "",
         ]
         assert saved_epoch(tmp_path / "r") == epoch
@@ -95,7 +95,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
     assert (running.returncode, out) == (130, "")
     assert err == (
         "\nadiw: stopping after this epoch (again to stop at once)\n"
-        f"adiw: stopped after epoch {saved_epoch(tmp_path / 'r')} of 1000; go on with --resume\n"
+        f"adiw: stopped after epoch {saved_epoch(tmp_path / 'r')} of 1000; continue with --resume\n"
     )
 
 
@@ -113,7 +113,9 @@ def test_asking_twice_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         asked_twice()
     assert ended.value.code == 130
-    assert capsys.readouterr().err.endswith("adiw: stopped at once; go on from the last checkpoint with --resume\n")
+    assert capsys.readouterr().err.endswith(
+        "adiw: stopped at once; continue from the last checkpoint with --resume\n"
+    )
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 

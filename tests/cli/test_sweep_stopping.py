@@ -43,7 +43,7 @@ def test_stopped_terminated_killed_and_still_the_same_sweep(
         said = adiw("sweep", "mine.toml", *PART, *more)
         assert said.code == 130
         assert "\nadiw: stopping after this epoch (again to stop at once)\n" in said.err
-        assert said.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command goes on\n")
+        assert said.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command resumes\n")
         assert said.out.startswith("Digits: accuracy (%)\n")  # with what there is
         assert Path("runs/mine/tables/accuracy.txt").exists()
 
@@ -68,7 +68,7 @@ def test_asking_twice_ends_at_once(adiw: Command, monkeypatch: pytest.MonkeyPatc
     ask(monkeypatch, signal.SIGINT, 2)
     said = adiw("sweep", "mine.toml", *PART)
     assert (said.code, said.out) == (130, "")
-    assert said.err.endswith("adiw: 1 done, 1 left\nadiw: stopped; the same command goes on\n")
+    assert said.err.endswith("adiw: 1 done, 1 left\nadiw: stopped; the same command resumes\n")
 
 
 @pytest.mark.usefixtures("recipe")
@@ -76,7 +76,7 @@ def test_a_timing_that_is_stopped_says_so(adiw: Command, monkeypatch: pytest.Mon
     ask(monkeypatch, signal.SIGINT, 5)
     said = adiw("sweep", "mine.toml", *PART[:-4], "--method", "KL", "--time")
     assert said.code == 130
-    assert said.err.endswith("adiw: stopped; the same command goes on\n")
+    assert said.err.endswith("adiw: stopped; the same command resumes\n")
     assert said.out.startswith("Digits: seconds per epoch\n")
     assert not Path("runs/mine/timing.jsonl").exists()
 

@@ -113,7 +113,9 @@ def test_another_process_that_has_gone_is_told_in_one_line(
     monkeypatch.setattr("adiw.cli.run.run_experiment", gone)
     said = launched("run", "--out", "r")
     assert said.code == 130
-    assert said.err == "adiw: another process of this run has ended; go on from the last checkpoint with --resume\n"
+    assert (
+        said.err == "adiw: another process of this run has ended; continue from the last checkpoint with --resume\n"
+    )
 
 
 def test_a_second_signal_under_torchrun_does_not_end_the_epoch(

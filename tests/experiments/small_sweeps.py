@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.processes import run_in_processes
+from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.recipes import Recipe, load_file
+from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine
 from adiw.experiments.sweep import RESULTS, Sweep
-from adiw.experiments.sweep_folder import open_sweep
 
 SAME = ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy", "config.json")
 TEXT = """
@@ -66,7 +66,7 @@ def finish(work: Sweep, recipe: Recipe, part: Part = Part()) -> list[tuple[Plann
     """Run all that is left, note it, and return it."""
     ended = []
     for job, record in run_in_processes(work, plan(recipe, part), lambda job, row: None, lambda: False):
-        work.note(job, record)
+        work.write_record(job, record)
         ended.append((job, record))
     return ended
 

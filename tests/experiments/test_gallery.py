@@ -14,22 +14,22 @@ from PIL import Image
 
 from adiw.data import Data, ImageFiles, Samples
 from adiw.experiments.gallery import EACH, SIDE, choose, pictures, write_gallery
-from adiw.experiments.record import Folder
+from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
-from adiw.experiments.task import Task, prepare
+from adiw.experiments.splits import Splits, load_splits
 from adiw.shifts import Shifted
 
 
-def task_of(train: Samples | ImageFiles, true: torch.Tensor | None = None, picture: tuple[int, ...] = ()) -> Task:
+def task_of(train: Samples | ImageFiles, true: torch.Tensor | None = None, picture: tuple[int, ...] = ()) -> Splits:
     """A task whose training set is ``train`` as it is."""
     channels = 0 if isinstance(train, Samples) and train.x.dtype == torch.float32 else train.input_shape[0]
     scale = ((0.5,) * channels,) * 2
     data = Data("made", train, train, ("ant", "bee"), *scale, picture=picture)
     keep, none = torch.arange(len(train)), torch.zeros(0, dtype=torch.int64)
-    return Task(data, train, train, train, Shifted(keep, train.y, train.y if true is None else true, none, None))
+    return Splits(data, train, train, train, Shifted(keep, train.y, train.y if true is None else true, none, None))
 
 
-def labels_of(task: Task) -> torch.Tensor:
+def labels_of(task: Splits) -> torch.Tensor:
     shifted = task.shifted
     return torch.stack([shifted.keep + 100, shifted.y, shifted.true_y, 1 - shifted.y])
 
@@ -109,7 +109,7 @@ def test_image_files_are_decoded_small_and_plain_and_only_those_chosen(tmp_path:
 
 def test_digits_keep_theirs(finished: Callable[[str], Path]) -> None:
     folder = finished("adiw-kl")
-    pixels, task = np.load(folder / "gallery.npy"), prepare(resolve({}))
+    pixels, task = np.load(folder / "gallery.npy"), load_splits(resolve({}))
     first = entries(folder, "lowest")[0]
     assert pixels.shape == (4 * EACH, 8, 8, 1)
     assert isinstance(task.train, Samples)

@@ -14,10 +14,10 @@ from torch import Tensor
 from adiw.engine import checkpoint
 from adiw.engine.checkpoint import NAME, PREVIOUS, CheckpointError
 from adiw.experiments import run as run_module
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
-from adiw.experiments.watch import DeadRunError
 from tests.experiments.conftest import EPOCHS
 from tests.experiments.tables import write_table
 
@@ -42,7 +42,9 @@ def same(first: Any, second: Any) -> bool:
 
 
 def interrupted(settings: Settings, folder: Path, after: int) -> None:
-    with pytest.raises(Interrupted, match=f"stopped after epoch {after} of {settings.epochs}; go on with --resume"):
+    with pytest.raises(
+        Interrupted, match=f"stopped after epoch {after} of {settings.epochs}; continue with --resume"
+    ):
         run(settings, folder, engine=Engine(CPU), stop=stop_after(after))
 
 
@@ -185,7 +187,7 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
     run(settings, tmp_path, engine=Engine(CPU))
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(CheckpointError, match="already holds a run: add --resume to go on with it"):
+    with pytest.raises(CheckpointError, match="already holds a run: add --resume to continue it"):
         run(settings, tmp_path, engine=Engine(CPU))
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
@@ -193,7 +195,7 @@ def test_a_folder_that_holds_a_run_is_refused(tmp_path: Path) -> None:
 def test_an_empty_folder_has_nothing_to_resume(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "missing"):
-        with pytest.raises(CheckpointError, match=f"{name} holds no run to resume: leave --resume out"):
+        with pytest.raises(CheckpointError, match=f"{name} holds no run to resume: omit --resume"):
             run(resolve({"method": "uniform"}), tmp_path / name, engine=Engine(CPU), resume=True)
     assert not (tmp_path / "missing").exists()
 
@@ -260,8 +262,8 @@ def test_a_worker_that_dies_with_the_stop_is_a_stop(tmp_path: Path, monkeypatch:
     def dies(*args: object) -> None:
         raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
 
-    monkeypatch.setattr(run_module.Job, "queue", dies)
-    with pytest.raises(Interrupted, match="stopped within an epoch; go on from the last checkpoint with --resume"):
+    monkeypatch.setattr(run_module.TrainingRun, "queue_epoch", dies)
+    with pytest.raises(Interrupted, match="stopped within an epoch; continue from the last checkpoint with --resume"):
         run(resolve({"method": "uniform"}), tmp_path / "asked", engine=Engine(CPU), stop=lambda: True)
     with pytest.raises(RuntimeError, match="DataLoader worker"):
         run(resolve({"method": "uniform"}), tmp_path / "not", engine=Engine(CPU))

@@ -16,12 +16,14 @@ from PIL import Image
 
 from adiw.divergences import MMD, Squared, Wasserstein
 from adiw.engine.train_loader import TensorLoader, batches
-from adiw.experiments.job import Job, build_optimizer, reading, snapshot_epochs
+from adiw.experiments.checked_io import read_lines
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS, find
+from adiw.experiments.model_and_optimizer import build_optimizer
 from adiw.experiments.run import Engine, run
-from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import Settings, SettingsError, resolve
-from adiw.experiments.task import as_they_are, prepare
+from adiw.experiments.splits import load_splits, without_augmentation
+from adiw.experiments.training_run import TrainingRun, reading, snapshot_epochs
 from tests.experiments.conftest import EPOCHS
 from tests.experiments.tables import write_table
 
@@ -50,7 +52,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_leaves_its_files(finished: Callable[[str], Path], method: str) -> None:
     folder, settings = finished(method), resolve({"method": method, "epochs": EPOCHS})
-    task = prepare(settings)
+    task = load_splits(settings)
     n = len(task.train)
     gallery = set() if method in ("uniform", "val-only") else {"gallery.json", "gallery.npy"}
     assert {file.name for file in folder.iterdir()} == FILES | gallery
@@ -75,7 +77,8 @@ def test_every_method_trains_and_leaves_its_files(finished: Callable[[str], Path
     history = np.load(folder / "weight_history.npy")
     assert history.shape == (EPOCHS, n)
     assert json.loads((folder / "weight_history.json").read_text()) == {"epochs": list(range(1, EPOCHS + 1))}
-    np.testing.assert_allclose(history[-1], weights, rtol=1e-3, atol=1e-7)  # half precision
+    assert history.dtype == np.float32
+    assert np.array_equal(history[-1], weights)
     assert metrics[-1]["weight_mean"] == pytest.approx(weights.mean(), rel=1e-4)
 
     keep, given, true, predicted = np.load(folder / "labels.npy")
@@ -100,7 +103,7 @@ def test_times_are_in_their_own_file_and_nowhere_in_the_metrics(finished: Callab
 
 
 def test_the_oracle_knows_and_val_only_does_not_look(finished: Callable[[str], Path]) -> None:
-    task = prepare(resolve({"epochs": EPOCHS}))
+    task = load_splits(resolve({"epochs": EPOCHS}))
     assert task.shifted.true_weights is not None
     np.testing.assert_allclose(np.load(finished("oracle") / "weights.npy"), task.shifted.true_weights.numpy())
     used = np.load(finished("val-only") / "weights.npy")
@@ -180,15 +183,15 @@ def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_t
 @pytest.mark.parametrize("method", ["uniform", "val-only"])
 def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
-    job = Job(settings, prepare(settings), CPU, workers=0)
-    assert len(job.feed_set) == (12 if method == "uniform" else 6)
-    looked, again = (torch.cat([x for x, _ in job.batches(job.feed_set)]) for _ in range(2))
+    job = TrainingRun(settings, load_splits(settings), CPU, workers=0)
+    assert len(job.train_set) == (12 if method == "uniform" else 6)
+    looked, again = (torch.cat([x for x, _ in job.batches(job.train_set)]) for _ in range(2))
     assert torch.equal(looked, again)
-    plain = as_they_are(job.feed_set)
+    plain = without_augmentation(job.train_set)
     assert torch.equal(looked, torch.stack([plain[i][0] for i in range(len(plain))]))
-    feed = job.feed(job.feed_set)
+    loader = job.train_loader(job.train_set)
     first, second = (
-        {int(i): x for xs, _, ids in batches(feed, k) for x, i in zip(xs.clone(), ids.tolist(), strict=True)}
+        {int(i): x for xs, _, ids in batches(loader, k) for x, i in zip(xs.clone(), ids.tolist(), strict=True)}
         for k in (0, 1)
     )
     assert all(not torch.equal(first[i], second[i]) for i in first.keys() & second.keys())
@@ -197,18 +200,18 @@ def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, m
 @pytest.mark.parametrize("method", ["adiw-km", "adiw-kl", "diw", "l2r", "mw-net"])
 def test_workers_decode_trusted_images(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
-    job = Job(settings, prepare(settings), CPU, workers=1)
+    job = TrainingRun(settings, load_splits(settings), CPU, workers=1)
     assert job.reweight.val_stream.workers == 1
     assert job.reweight.val_stream.cached is not None
 
 
 def test_trusted_samples_in_memory_need_no_workers() -> None:
-    job = Job(resolve({}), prepare(resolve({})), CPU, workers=4)
+    job = TrainingRun(resolve({}), load_splits(resolve({})), CPU, workers=4)
     assert job.reweight.val_stream.workers == 0
 
 
 def test_a_gpu_keeps_trusted_samples_up_to_an_eighth_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, gpu = prepare(resolve({})), torch.device("cuda")
+    task, gpu = load_splits(resolve({})), torch.device("cuda")
     assert reading(task, CPU, 4)["cache_bytes"] == 2**30
     for memory, kept in ((80 * 2**30, 10 * 2**30), (4 * 2**30, 2**30)):
         properties = SimpleNamespace(total_memory=memory)
@@ -238,7 +241,7 @@ def test_both_optimizers_take_their_settings() -> None:
 )
 def test_a_divergence_takes_the_settings_that_it_has(method: str, given: dict[str, Any], divergence: object) -> None:
     settings = resolve({"method": method, **given})
-    assert Job(settings, prepare(settings), CPU, 0).reweight.divergence == divergence
+    assert TrainingRun(settings, load_splits(settings), CPU, 0).reweight.divergence == divergence
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 20, 21, 400])
@@ -294,3 +297,30 @@ def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any
         assert rows[-1]["weight_max"] <= 3.0 + 1e-5
     assert ("weight_intact" in rows[-1]) == (given.get("shift") != "none")
     assert all(math.isfinite(row["loss"]) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"method": "adiw-ls", "step_size": 1e6}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
+        ({"method": "adiw-wa", "step_size": 1e3}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
+        ({"method": "adiw-wa", "decay": 1e7, "decay_every": 3}, "lower the learning rate"),  # at once in epoch 4
+        ({"method": "adiw-kl", "lr": 1e6}, "lower the learning rate"),
+    ],
+    ids=lambda value: value.get("method") if isinstance(value, dict) else "",
+)
+def test_a_dead_run_says_whether_its_weights_or_its_losses_diverged(
+    tmp_path: Path, given: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(DeadRunError, match=advice):
+        run(resolve({**given, "epochs": 12}), tmp_path, engine=Engine(CPU))
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_beyond_half_precision_stay_finite(tmp_path: Path) -> None:
+    settings = resolve({"method": "adiw-ls", "step_size": 1e6, "epochs": 3})
+    run(settings, tmp_path, engine=Engine(CPU))
+    history = np.load(tmp_path / "weight_history.npy")
+    assert history.max() > 65_504
+    assert np.isfinite(history).all()
+    assert (tmp_path / "gallery.json").exists()

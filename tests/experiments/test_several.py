@@ -12,12 +12,10 @@ import torch
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
+from adiw.experiments.checked_io import read_lines
 from adiw.experiments.methods import METHODS
-from adiw.experiments.record import Folder
 from adiw.experiments.run import Engine, Interrupted, run
-from adiw.experiments.sealed import read_lines
 from adiw.experiments.settings import Settings, resolve
-from adiw.experiments.unwritten import Unwritten
 from tests.several import in_processes
 
 CPU = torch.device("cpu")
@@ -114,16 +112,3 @@ def test_what_two_processes_cannot_do_is_said(two: tuple[Path, list[dict[str, An
     for found in two[1]:
         assert found["small"] == "a batch of 1 samples is too small for 2 processes: use fewer"
         assert "batch norm (network.2), which PyTorch synchronises on GPUs only" in found["norm"]
-
-
-def test_nothing_that_is_given_to_the_folder_of_the_others_is_kept(tmp_path: Path) -> None:
-    folder = Unwritten(tmp_path / "run")
-    folder.create()
-    folder.write_json("config.json", {})
-    folder.write_rows("metrics.jsonl", [{}])
-    folder.append_row("metrics.jsonl", {})
-    folder.write_array("weights.npy", np.zeros(1))
-    folder.remove("config.json")
-    assert list(tmp_path.iterdir()) == []
-    writers = {name for name in vars(Folder) if not name.startswith("_")} - {"read_json"}
-    assert writers <= set(vars(Unwritten)), "a method that writes must be silent there"

@@ -13,12 +13,12 @@ from adiw.data import ImageFiles, Samples
 from adiw.engine import loop
 from adiw.engine.preprocessing import NormalizedNetwork
 from adiw.experiments import two_step
-from adiw.experiments.job import Job
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.task import prepare
+from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import TrainingRun
 from adiw.experiments.two_step import _hidden
-from adiw.experiments.watch import DeadRunError
 from adiw.reports.folders import read_run
 from tests.cli.images import write_images
 
@@ -77,6 +77,6 @@ def test_the_network_is_trained_as_the_settings_say(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(loop, "clip_grad_norm_", lambda _parameters, clip: clips.append(clip))
     given = {"dataset": "digits", "method": "two-step-kliep", "epochs": 4, "decay_every": 2, "lr": 0.1, "clip": 2.0}
     settings = resolve(given)
-    Job(settings, prepare(settings), CPU, 0)
+    TrainingRun(settings, load_splits(settings), CPU, 0)
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])
     assert set(clips) == {2.0}

@@ -15,11 +15,11 @@ from adiw.baselines import interior_point
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.capture import Captured
 from adiw.engine.train_loader import DatasetLoader
-from adiw.experiments.job import Job
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
-from adiw.experiments.task import prepare
+from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import TrainingRun
 from adiw.matching.batches import match
 
 pytestmark = [
@@ -34,17 +34,17 @@ GPU = torch.device("cuda")
 GIVEN = {"epochs": 4, "lr": 0.02, "decay_every": 2, "batch": 100}
 
 
-def trained(settings: Settings, capture: bool, compiled: bool = False, workers: int = 0) -> Job:
+def trained(settings: Settings, capture: bool, compiled: bool = False, workers: int = 0) -> TrainingRun:
     told: list[str] = []
-    job = Job(settings, prepare(settings), GPU, workers, told.append if capture else None, compiled)
+    job = TrainingRun(settings, load_splits(settings), GPU, workers, told.append if capture else None, compiled)
     for _ in range(settings.epochs):
-        job.queue()
-        job.collect()
+        job.queue_epoch()
+        job.collect_epoch()
     assert told == []
     return job
 
 
-def assert_alike(one: Job, other: Job) -> None:
+def assert_alike(one: TrainingRun, other: TrainingRun) -> None:
     """Two runs agree: a single weight may differ by more than rounding, the mean difference may not."""
     weights = other.weights()
     assert float((one.weights() - weights).abs().mean()) < 1e-3 * max(1, float(weights.abs().mean()))
@@ -79,7 +79,7 @@ def test_a_step_that_works_on_the_host_stays_eager_and_logs_it() -> None:
     pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
     told: list[str] = []
     settings = resolve({**GIVEN, "method": "diw", "solver": "osqp"})
-    Job(settings, prepare(settings), GPU, 0, told.append)
+    TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
     assert told == ["steps are not captured as a graph (DIW's solver osqp works on the host)"]
 
 
@@ -87,10 +87,10 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
     """A failed capture must not affect later work: dropout, other graphs, other runs."""
     settings = resolve({**GIVEN, "method": "adiw-kl", "model": "tests.experiments.asking:build"})
     told: list[str] = []
-    job = Job(settings, prepare(settings), GPU, 0, told.append)
+    job = TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
     for _ in range(settings.epochs):
-        job.queue()
-        job.collect()
+        job.queue_epoch()
+        job.collect_epoch()
     (line,) = told
     assert line.startswith("steps are not captured as a graph (")
     assert "operation not permitted when stream is capturing" in line

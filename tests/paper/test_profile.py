@@ -15,7 +15,7 @@ from adiw.data import Data, Samples
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.settings import Settings, SettingsError, resolve
-from adiw.experiments.task import Task, prepare
+from adiw.experiments.splits import Splits, load_splits
 from adiw.shifts import parse
 from paper.profiler import profile as module
 from paper.profiler.implementations import IMPLEMENTATIONS, find
@@ -94,7 +94,7 @@ def test_figures_are_the_mean_of_the_windows(tmp_path: Path) -> None:
     ],
 )
 def test_how_many_steps_are_made(tmp_path: Path, steps: list[StagedStep], plan: Plan, expected: int) -> None:
-    task = prepare(small())
+    task = load_splits(small())
     assert len(task.train) // 128 == 10
     run(small(), tmp_path, plan)
     assert int(steps[0].reweight.weight_state.seen_steps) == expected
@@ -184,7 +184,7 @@ def test_images_from_a_folder(tmp_path: Path) -> None:
 def test_trusted_samples_come_from_the_loader_alone(name: str, method: str) -> None:
     """Nothing is read ahead: of ImageNet that would be minutes before the first step."""
     settings = resolve({"method": method})
-    assert build_step(name, settings, prepare(settings), CPU, workers=0).reweight.val_stream.cached is None
+    assert build_step(name, settings, load_splits(settings), CPU, workers=0).reweight.val_stream.cached is None
 
 
 @pytest.mark.parametrize("augment", [False, True])
@@ -193,7 +193,7 @@ def test_images_in_memory_are_augmented_after_the_loader(augment: bool) -> None:
     samples = Samples(x, y)
     data = Data("made", samples, samples, ("a", "b"), mean=(0.0,), std=(1.0,), augment=augment)
     shifted = parse("none").apply(x, y, 2, 2, torch.Generator().manual_seed(0))
-    task = Task(data, samples, samples, samples, shifted)
+    task = Splits(data, samples, samples, samples, shifted)
     feed = DatasetLoader(samples, 3, seed=0, device=CPU, workers=0)
     # Every batch comes in the same place.
     found = [tuple(part.clone() for part in batch) for batch in training_batches(feed, task, 0)]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from adiw.experiments.outcome import LAST
-from adiw.experiments.record import summarise
+from adiw.experiments.run_record import LAST, summarise
 from adiw.reports.results import Cell, MeanStd, Results, Trial
 from adiw.reports.times import seconds_alone
 from tests.reports.sweep_folder import recipe

@@ -218,7 +218,7 @@ CACHE = "reweighting/dataset_cache.py"
 
 
 @pytest.mark.parametrize(
-    "file", ["engine/train_loader.py", "experiments/job.py", "reweighting/validation_stream.py", CACHE]
+    "file", ["engine/train_loader.py", "experiments/training_run.py", "reweighting/validation_stream.py", CACHE]
 )
 def test_every_loader_with_workers_is_started_where_nothing_is_left_to_collect(file: str) -> None:
     """What that is for is tested with the training batches: tests/engine/test_train_loader.py."""

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; without its packages, say which to install."""
+    """Run the command; if a package is missing, name the extra to install."""
     try:
         from adiw.cli.app import start
     except ModuleNotFoundError as error:

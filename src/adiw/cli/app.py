@@ -1,4 +1,4 @@
-"""The commands put together."""
+"""The command ``adiw`` with its subcommands."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from adiw.engine.torchrun import process_group, started_by_torchrun
 
 app = typer.Typer(
     no_args_is_help=True,
+    rich_markup_mode="markdown",  # "rich" would take "[default: ...]" in a help text for a tag and hide it
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -40,18 +41,18 @@ def command(context: typer.Context) -> None:
 
 
 def start() -> None:
-    """Run the command. What cannot be understood on the command line is an error in one line, as all others are."""
+    """Run the command; a usage error is one line, like all other errors."""
     with process_group():
         code = _call()
     raise SystemExit(code)
 
 
 def _call() -> int:
-    """The command's exit code."""
+    """Run the command and return its exit code."""
     try:
         return int(app(prog_name="adiw", standalone_mode=False) or 0)
     except Exception as error:
-        explain = getattr(error, "format_message", None)  # typer's usage errors have it, whoever brings its click
+        explain = getattr(error, "format_message", None)  # usage errors have it, in typer's own copy of click too
         if explain is None:
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
@@ -60,7 +61,7 @@ def _call() -> int:
 
 
 def _command(error: Exception) -> str:
-    """The command that a usage error is about, such as "adiw run"."""
+    """The command of a usage error, such as "adiw run"."""
     context = getattr(error, "ctx", None)
     return "adiw" if context is None else str(context.command_path)
 

@@ -1,4 +1,4 @@
-"""What is done, running, dead, failed and left of a sweep, as bars and in words."""
+"""The progress of a sweep: how many runs are done, running, dead, failed and left."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KINDS = ("done", "running", "dead", "failed", "left")
 
 
 class Board:
-    """A bar for the sweep and one for each run; where there are no bars, a line for each run that ends.
+    """A progress bar for the sweep and one for each run; without bars, a line for each run that ends.
 
-    states: how each run stands at the start, one of ``KINDS``.
+    states: the state of each run at the start, one of ``KINDS``.
     """
 
     def __init__(self, bar: Progress, name: str, states: dict[Planned, str]) -> None:
@@ -28,7 +28,7 @@ class Board:
         return sum(state in kinds for state in self.states.values())
 
     def row(self, job: Planned, row: dict[str, Any]) -> None:
-        """A run has begun (epoch 0), or ended an epoch."""
+        """A run has started (epoch 0) or finished an epoch."""
         if job not in self.running:
             self.running[job] = self.bar.add_task(job.name, total=job.settings.epochs, note="")
             self.states[job] = "running"
@@ -48,7 +48,7 @@ class Board:
             say(f"{job.name}: done, accuracy {record['accuracy']:.2f}; {self}")
 
     def close(self) -> None:
-        """Nothing runs any more: what was running is left."""
+        """The sweep has stopped: runs in progress count as left."""
         self.states |= dict.fromkeys(self.running, "left")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How the command speaks: errors in one line with a code, progress on the terminal."""
+"""Errors in one line with an exit code, Ctrl-C, and progress bars."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from adiw.data import DataError
 from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.run import Interrupted
-from adiw.experiments.watch import DeadRunError
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what users can cause into one line on standard error and an exit code."""
+    """Turn errors that users can cause into one line on standard error and an exit code."""
     try:
         yield
     except DeadRunError as error:
@@ -37,37 +37,37 @@ def one_line_errors() -> Iterator[None]:
         fail(_explain(error), BAD_INPUT)
     except (CheckpointError, DataError, ImportError, IndexError, TypeError, ValueError) as error:
         fail(_without_worker(str(error)), BAD_INPUT)
-    except (KeyError, RecursionError, MemoryError) as error:  # what a file says that is not ours, or damaged
+    except (KeyError, RecursionError, MemoryError) as error:  # the content of a file is damaged, or is not adiw's
         what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
         fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
     except RuntimeError as error:
         if not started_by_torchrun() or not is_connection_loss(error):
             raise
-        fail("another process of this run has ended; go on from the last checkpoint with --resume", STOPPED)
+        fail("another process of this run has ended; continue from the last checkpoint with --resume", STOPPED)
 
 
 def say(line: str) -> None:
-    """A remark on standard error."""
+    """Print a line on standard error."""
     print(f"adiw: {line}", file=sys.stderr)
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say it in one line and end; of several processes that fail the first says it."""
+    """Print the message in one line and exit; of several processes that fail, only the first prints."""
     if is_first_failure():
         say(" ".join(message.split()))
     raise SystemExit(code)
 
 
 def _explain(error: OSError) -> str:
-    """What went wrong with which file; on a full disk, what to do."""
+    """The error and its file; on a full disk, what to do."""
     text = error.strerror or str(error)
     text = text if error.filename is None else f"{error.filename}: {text}"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return f"{text}: free some space and go on with --resume; the last checkpoint is whole" if full else text
+    return f"{text}: free some space and continue with --resume; the last checkpoint is complete" if full else text
 
 
 def _without_worker(message: str) -> str:
-    """The message itself, where a DataLoader's worker process has put its traceback before it.
+    """The message without the traceback that a worker of a DataLoader puts before it.
 
     >>> _without_worker("Caught DataError in worker 0.\\nOriginal Traceback\\nadiw.DataError: a.png: damaged")
     'a.png: damaged'
@@ -78,25 +78,25 @@ def _without_worker(message: str) -> str:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends a run after its current epoch; a second one ends it at once, with ``farewell``.
+    """Ctrl-C or SIGTERM ends a run after its current epoch; a second signal ends it at once, with ``message``.
 
-    Under torchrun a second one does nothing: it passes on what it gets, and ends by itself what takes too long.
+    Under torchrun a second signal does nothing: torchrun forwards signals, and kills processes that take too long.
     """
 
-    def __init__(self, farewell: str = "stopped at once; go on from the last checkpoint with --resume") -> None:
-        self.asked, self.process, self.farewell = False, os.getpid(), farewell
+    def __init__(self, message: str = "stopped at once; continue from the last checkpoint with --resume") -> None:
+        self.asked, self.process, self.message = False, os.getpid(), message
 
     def __enter__(self) -> Callable[[], bool]:
         self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
         return lambda: self.asked
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self.process:  # a worker process, forked a moment ago
+        if os.getpid() != self.process:  # a worker that was just forked
             if number == signal.SIGTERM:
                 os._exit(1)
             return
         if self.asked and not started_by_torchrun():
-            raise KeyboardInterrupt(self.farewell)
+            raise KeyboardInterrupt(self.message)
         if not self.asked and current_processes().rank == 0:
             again = "" if started_by_torchrun() else " (again to stop at once)"
             print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
@@ -108,7 +108,7 @@ class StopRequest:
 
 
 def progress_bar(unit: str, quiet: bool) -> Progress:
-    """A bar with counts, elapsed time and time left, on standard error; nothing when quiet or not on a terminal."""
+    """A bar with counts, elapsed and remaining time, on standard error; hidden if quiet or not on a terminal."""
     hidden = quiet or not Console(stderr=True).is_terminal
     return Progress(
         TextColumn("{task.description}"),
@@ -119,6 +119,6 @@ def progress_bar(unit: str, quiet: bool) -> Progress:
         TextColumn("left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True, quiet=hidden),  # before rich 15 a bar that is disabled still ends a line
+        console=Console(stderr=True, quiet=hidden),  # before rich 15 a disabled bar still prints a line end
         disable=hidden,
     )

@@ -12,17 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from adiw.cli.console import one_line_errors, progress_bar, say
+from adiw.cli.run import Quiet
 from adiw.experiments.plan import Planned
-from adiw.experiments.processes import run_in_processes
-from adiw.experiments.record import Folder, provenance
+from adiw.experiments.process_pool import run_in_processes
+from adiw.experiments.provenance import provenance
 from adiw.experiments.run import Engine
+from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.folders import from_runs, read_run
 from adiw.reports.page import render_report
 from adiw.reports.results import Cell, Trial
 
-# The slow ones first, so that the last to finish are short.
+# Slow methods first: the runs at the end, when a process may be idle, are short.
 ORDER = [
     "diw",
     "mw-net",
@@ -42,9 +44,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 3,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 60,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Compare all methods on scikit-learn's digits with 40% symmetric label noise; a table and a page at the end."""
+    """Compare all methods on scikit-learn's digits with 40% wrong labels; prints a table and writes a page."""
     with one_line_errors():
         if seeds < 1:
             raise SettingsError(f"seeds must be at least 1, got {seeds}")
@@ -76,14 +78,14 @@ def _job(method: str, seed: int, epochs: int) -> Planned:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an earlier demo left in the folder of a run."""
+    """Delete the files of an earlier demo in the folder of a run."""
     for old in folder.glob("*") if folder.is_dir() else ():
         if old.is_file():
             old.unlink()
 
 
 def _load(job: Planned, folder: Path, number: int) -> Trial:
-    """The run in this folder; one that is missing counts as unfinished."""
+    """The run in this folder; a missing run counts as unfinished."""
     if (folder / "config.json").exists():
         return read_run(folder, number)
     return Trial({"status": "unfinished", "settings": job.settings.as_dict()}, number)

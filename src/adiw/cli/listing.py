@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES, describe
@@ -21,20 +20,26 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="Print as JS
     """List methods, data sets, shifts, networks, divergences and recipes."""
     tables = {
         "methods": {name: method.about for name, method in METHODS.items()},
-        "datasets": dict.fromkeys(DATASETS, ""),
-        "shifts": dict.fromkeys(SHIFTS, ""),
-        "networks": dict.fromkeys(MODELS, ""),
+        "datasets": {name: _summary(load_data) for name, load_data in DATASETS.items()},
+        "shifts": {name: _summary(shift) for name, shift in SHIFTS.items()},
+        "networks": {name: _summary(network) for name, network in MODELS.items()},
         "divergences": {name: describe(kind) for name, kind in DIVERGENCES.items()},
         "recipes": {name: load(name).title for name in names()},
     }
     if as_json:
         print(json.dumps({kind: list(entries) for kind, entries in tables.items()}))
         return
-    table = Table(box=None)
-    table.add_column("kind")
-    table.add_column("name")
-    table.add_column("")
+    width = max(len(name) for entries in tables.values() for name in entries)
     for kind, entries in tables.items():
-        for i, (name, about) in enumerate(entries.items()):
-            table.add_row(kind if i == 0 else "", name, about)
-    Console().print(table)
+        print(kind)
+        for name, about in entries.items():
+            print(f"  {name:{width}}  {about}".rstrip())
+
+
+def _summary(thing: Any) -> str:
+    """The first line of a docstring, without its markup.
+
+    >>> _summary(SHIFTS["pair"])
+    'Each label flips with probability rate to the next class'
+    """
+    return (inspect.getdoc(thing) or "").partition("\n")[0].replace("``", "").rstrip(".")

@@ -9,50 +9,53 @@ import typer
 
 from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.run import device_named
+from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.tables import show_tables
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.processes import run_in_processes
+from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.recipes import load
-from adiw.experiments.record import Folder
+from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
+from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import SettingsError
 from adiw.experiments.sweep import STOPPED, Sweep
-from adiw.experiments.sweep_folder import open_sweep
 
 
 def sweep(
     name: Annotated[str, typer.Argument(help="Recipe, see 'adiw list', or a .toml file.")],
     method: Annotated[list[str] | None, typer.Option(help="Only this row (its label or method); repeatable.")] = None,
     shift: Annotated[list[str] | None, typer.Option(help="Only this column (label or shift); repeatable.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of each run.", show_default="the recipe's")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs of each run.", show_default="the recipe's")] = None,
-    selection: Annotated[int | None, typer.Option(help="Judge on this many held-out training samples.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results.", show_default="runs/NAME")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of each run [default: the recipe's].")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of each run [default: the recipe's].")] = None,
+    selection: Annotated[
+        int | None, typer.Option(help="Hold out this many training samples and test on them.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: runs/NAME].")] = None,
     path: Annotated[str | None, typer.Option(help="Folder of images, for ImageNet's recipes.")] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets.", show_default="$ADIW_DATA or data")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda.", show_default="cuda if available")] = None,
-    side_by_side: Annotated[int, typer.Option(help="Runs that share the GPU, each on a stream of its own.")] = 1,
-    processes: Annotated[int, typer.Option(help="Processes, each with runs of its own.")] = 1,
+    data_root: DataRoot = None,
+    device: Device = None,
+    side_by_side: Annotated[int, typer.Option(help="Runs that share a GPU, each on its own stream.")] = 1,
+    processes: Annotated[int, typer.Option(help="Processes that share the runs.")] = 1,
     budget: Annotated[
-        str | None, typer.Option(help="Stop before this time is over, such as 25m; the same command resumes.")
+        str | None,
+        typer.Option(
+            help="Stop before this time is over, such as 25m; the same command resumes [default: no limit]."
+        ),
     ] = None,
-    time: Annotated[bool, typer.Option("--time", help="Time each cell alone over a few epochs instead.")] = False,
+    time: Annotated[
+        bool, typer.Option("--time", help="Instead of the runs, time each cell alone over a few epochs.")
+    ] = False,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Run nothing: make tables and figures anew from the records.")
+        bool, typer.Option("--tables-only", help="Run nothing: draw tables and figures from the records.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Processes that decode images.")] = WORKERS,
-    capture: Annotated[bool, typer.Option(help="On a GPU, replay the step as a graph.")] = True,
-    compiled: Annotated[
-        bool, typer.Option("--compile", help="Let torch.compile translate the network and the weight estimation.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
+    workers: Workers = WORKERS,
+    capture: Capture = True,
+    compiled: Compiled = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Run a table of the paper, or a part of it. The same command goes on after an interruption."""
+    """Run a table of the paper, or a part of it. The same command resumes after an interruption."""
     with one_line_errors():
         limit = None if budget is None else Budget(seconds_of(budget))
         recipe = load(name)
@@ -84,19 +87,20 @@ def sweep(
             say("the budget is spent; the same command resumes")
             well = False
         else:
+            work.write_sums()
             show_tables(folder, time)
     if not well:
         raise SystemExit(DEAD)
 
 
 def _check_data(planned: list[Planned], root: Path | None) -> None:
-    """What is wrong with the data set is told once, and not by every run."""
+    """Load the data once, so that an error in them is reported once and not by every run."""
     for dataset, path, target in {(job.settings.dataset, job.settings.path, job.settings.target) for job in planned}:
         load_data(dataset, root, path=path, target=target)
 
 
 def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
-    """Time the cells that have no time yet; whether all could be."""
+    """Time the cells that have no time yet; true if all could be timed."""
     well = True
     with progress_bar("cells", quiet) as bar, StopRequest(STOPPED) as stop:
         task = bar.add_task("timing", total=sum(job.trial == 0 for job in planned), note="")
@@ -109,7 +113,7 @@ def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
 
 
 def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool, limit: Budget | None) -> bool:
-    """Run what is left, within the time limit, and say how many ended how; whether all are done."""
+    """Run what has not ended, within the time limit, and report the counts; true if all are done."""
     with progress_bar("", quiet) as bar, StopRequest(STOPPED) as asked:
 
         def stop() -> bool:
@@ -118,7 +122,7 @@ def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool, limit: Bud
         board = Board(bar, name, {job: work.ended(job) or "left" for job in planned})
         try:
             for job, record in run_in_processes(work, planned, board.row, stop):
-                work.note(job, record)
+                work.write_record(job, record)
                 board.ended(job, record)
         finally:
             board.close()

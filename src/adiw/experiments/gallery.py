@@ -1,4 +1,4 @@
-"""Pictures of the training samples at both ends of the weights, kept with a run for its report and its audit."""
+"""Pictures of the training samples with the lowest and highest weights, kept with a run for its report and audit."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adiw.data import ImageFiles
-from adiw.experiments.record import Folder
-from adiw.experiments.task import Task
-from adiw.experiments.trust import least_trusted_first, trust
+from adiw.experiments.run_folder import Folder
+from adiw.experiments.splits import Splits
+from adiw.experiments.weight_ranking import lowest_first, weight_score
 
-EACH = 24  # pictures of either end
-SIDE = 96  # pixels: larger ones would make reports heavy
+EACH = 24  # pictures of the lowest, and of the highest weights
+SIDE = 96  # pixels: larger pictures would make reports large
 
 
-def write_gallery(folder: Folder, task: Task, labels: Tensor, weights: Tensor, history: Mapping[int, Tensor]) -> None:
-    """gallery.npy and gallery.json, for image data whose weights differ; otherwise nothing is written.
+def write_gallery(
+    folder: Folder, splits: Splits, labels: Tensor, weights: Tensor, history: Mapping[int, Tensor]
+) -> None:
+    """Write gallery.npy and gallery.json for image data whose weights differ.
 
-    labels: (4, n) original position, given, true and predicted label;  weights: (n,);  history: (n,) by epoch.
+    labels: (4, n) position in the training set as loaded, given, true and predicted label;  weights: (n,);
+    history: epoch -> weights (n,).
     """
     for old in ("gallery.npy", "gallery.json"):
         folder.remove(old)
     groups = choose(weights, history)
-    found = pictures(task, torch.cat([torch.zeros(0, dtype=torch.int64), *groups.values()]))
+    found = pictures(splits, torch.cat([torch.zeros(0, dtype=torch.int64), *groups.values()]))
     if found is None or not groups:
         return
     folder.write_array("gallery.npy", found)
-    folder.write_json("gallery.json", {"pictures": _entries(task, groups, weights, labels)})
+    folder.write_json("gallery.json", {"pictures": _entries(splits, groups, weights, labels)})
 
 
 def choose(weights: Tensor, history: Mapping[int, Tensor]) -> dict[str, Tensor]:
-    """Indices of the lowest and the highest weights, ties in order of index, and of the least trusted samples.
+    """Indices of the lowest and highest last weights, ties in order of index, and of the lowest scores over epochs.
 
-    None where all weights are equal, or where one is not a number: a dead run's weights rank nothing.
+    Empty where all weights are equal, or where one is not finite, as in a dead run.
 
     >>> {end: index.tolist() for end, index in choose(torch.tensor([1.0, 0.0, 2.0, 0.0]), {}).items()}
     {'lowest': [1, 3], 'highest': [2, 0], 'least trusted': [1, 3, 0, 2]}
@@ -46,17 +49,17 @@ def choose(weights: Tensor, history: Mapping[int, Tensor]) -> dict[str, Tensor]:
     if bool((weights == weights[:1]).all()) or not bool(weights.isfinite().all()):
         return {}
     k, last, epochs = min(EACH, len(weights) // 2), weights.numpy(), sorted(history)
-    scores = trust(np.array([history[epoch].numpy() for epoch in epochs]), epochs, last)
+    scores = weight_score(np.array([history[epoch].numpy() for epoch in epochs]), epochs, last)
     return {
         "lowest": weights.argsort(stable=True)[:k],
         "highest": (-weights).argsort(stable=True)[:k],
-        "least trusted": torch.from_numpy(least_trusted_first(scores, last)[: 2 * k]),
+        "least trusted": torch.from_numpy(lowest_first(scores, last)[: 2 * k]),
     }
 
 
-def pictures(task: Task, index: Tensor) -> NDArray[np.uint8] | None:
+def pictures(splits: Splits, index: Tensor) -> NDArray[np.uint8] | None:
     """(k, height, width, channels) uint8 of these training samples; None where they are not images."""
-    train, picture = task.train, task.data.picture
+    train, picture = splits.train, splits.data.picture
     if isinstance(train, ImageFiles):
         small = replace(train, size=min(train.size, SIDE), train=False)
         x = torch.stack([small[i][0] for i in index.tolist()]) if len(index) else torch.zeros(0, 3, SIDE, SIDE)
@@ -70,13 +73,13 @@ def pictures(task: Task, index: Tensor) -> NDArray[np.uint8] | None:
     return found
 
 
-def _entries(task: Task, groups: dict[str, Tensor], weights: Tensor, labels: Tensor) -> list[dict[str, Any]]:
-    """What is known of each picture."""
+def _entries(splits: Splits, groups: dict[str, Tensor], weights: Tensor, labels: Tensor) -> list[dict[str, Any]]:
+    """The labels and the weight of each picture."""
     entries = []
     for end, index in groups.items():
         for i in index.tolist():
             original, given, true, predicted = labels[:, i].tolist()
-            truth = true if task.truth_known else None
+            truth = true if splits.truth_known else None
             shown = {"given": given, "true": truth, "predicted": predicted}
             entries.append({"index": i, "original": original, "weight": float(weights[i]), **shown, "end": end})
     return entries

@@ -1,4 +1,4 @@
-"""The table of methods and how each is built. One training step calls them all the same way."""
+"""The table of methods: how each is built from the settings of a run. One training step calls all of them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from torch.optim import Optimizer
 from adiw.baselines import DIW, L2R, Fixed, MWNet, Random, Uniform
 from adiw.divergences import DIVERGENCES, Divergence, describe
 from adiw.experiments.settings import Settings, SettingsError, unknown
-from adiw.experiments.task import Task
+from adiw.experiments.splits import Splits
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.transforms import Features, class_prior_ratio
 
 
 @dataclass(frozen=True)
 class Context:
-    """The parts of a run that a method may need."""
+    """The parts of a run that a method may be built from."""
 
     settings: Settings
-    task: Task
+    splits: Splits
     model: nn.Module
     criterion: nn.Module
     optimizer: Optimizer
     generator: Generator
-    pretrained_features: Callable[[], tuple[Tensor, Tensor]]  # (training, trusted), from a network trained first
-    reading: Mapping[str, int]  # cache_bytes and val_workers, for methods that read trusted samples
+    pretrained_features: Callable[[], tuple[Tensor, Tensor]]  # (training, trusted), for two-step methods
+    reading: Mapping[str, int]  # cache_bytes and val_workers of the methods that read trusted samples
 
     @property
     def basics(self) -> tuple[nn.Module, nn.Module, Any, int]:
         """The first four arguments of every method."""
-        return self.model, self.criterion, self.task.trusted, len(self.task.train)
+        return self.model, self.criterion, self.splits.trusted, len(self.splits.train)
 
     @property
-    def probing(self) -> dict[str, Any]:
-        """The arguments of every method that reads trusted samples."""
+    def validation(self) -> dict[str, Any]:
+        """The arguments of every method that evaluates trusted samples."""
         return {"val_batch": self.settings.val_batch, "generator": self.generator, **self.reading}
 
 
@@ -88,7 +88,7 @@ def _adiw(kind: type[Divergence]) -> Builder:
             min_ess=settings.min_ess,
             val_refresh=settings.val_refresh,
             val_every=settings.val_every,
-            **context.probing,
+            **context.validation,
         )
 
     return build
@@ -102,19 +102,21 @@ def divergence_of(kind: type[Divergence], settings: Settings) -> Divergence:
 
 
 def _features(context: Context) -> Features:
-    """The hidden layer in the network's ``feature_layer``, with the class-prior ratio of the labels."""
+    """The hidden layer that the network names, matched class by class; the labels give the class-prior ratio."""
     layer = getattr(context.model.network, "feature_layer", None)
     if not isinstance(layer, str):
-        raise SettingsError("transform features needs a network that names its hidden layer in feature_layer")
-    task = context.task
-    ratio = class_prior_ratio(task.train.y, task.trusted.y, task.data.num_classes)
+        raise SettingsError(
+            "transform features needs a network with an attribute feature_layer that names its hidden layer"
+        )
+    splits = context.splits
+    ratio = class_prior_ratio(splits.train.y, splits.trusted.y, splits.data.num_classes)
     return Features(f"network.{layer}", class_prior=ratio)
 
 
 def _oracle(context: Context) -> nn.Module:
-    weights = context.task.shifted.true_weights
+    weights = context.splits.shifted.true_weights
     if weights is None:
-        raise SettingsError("oracle needs the true weights, which are known for simulated shifts only")
+        raise SettingsError("oracle needs the true weights, which are known only for simulated shifts")
     return Fixed(*context.basics, weights=weights)
 
 
@@ -122,7 +124,7 @@ def _diw(context: Context) -> nn.Module:
     settings = context.settings
     width: Any = 0.01 if settings.width is None else settings.width
     solver: Any = settings.solver
-    return DIW(*context.basics, width=width, solver=solver, **context.probing)
+    return DIW(*context.basics, width=width, solver=solver, **context.validation)
 
 
 def _two_step(name: str) -> Builder:
@@ -138,24 +140,26 @@ def _two_step(name: str) -> Builder:
 
 
 METHODS: dict[str, Method] = {
-    "uniform": Method(lambda c: Uniform(*c.basics), "weights of one"),
-    "random": Method(lambda c: Random(*c.basics, generator=c.generator), "rectified Gaussian weights"),
+    "uniform": Method(lambda c: Uniform(*c.basics), "every weight is one"),
+    "random": Method(
+        lambda c: Random(*c.basics, generator=c.generator), "rectified Gaussian weights, drawn anew in every step"
+    ),
     "val-only": Method(
-        lambda c: Uniform(c.model, c.criterion, None, len(c.task.trusted)),
-        "trusted samples alone",
+        lambda c: Uniform(c.model, c.criterion, None, len(c.splits.trusted)),
+        "trains on the trusted samples alone, unweighted",
         trains_on="trusted",
     ),
     "l2r": Method(
-        lambda c: L2R(*c.basics, **c.probing),
+        lambda c: L2R(*c.basics, **c.validation),
         "learning to reweight (Ren et al. 2018)",
     ),
     "mw-net": Method(
-        lambda c: MWNet(*c.basics, optimizer=c.optimizer, **c.probing),
+        lambda c: MWNet(*c.basics, optimizer=c.optimizer, **c.validation),
         "meta-weight-net (Shu et al. 2019)",
     ),
     "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),
     **{method_name(name): Method(_adiw(kind), f"ADIW: {describe(kind)}") for name, kind in DIVERGENCES.items()},
-    "oracle": Method(_oracle, "the true weights"),
+    "oracle": Method(_oracle, "the true weights of a simulated shift"),
     "two-step-kmm": Method(_two_step("KMM"), "classic KMM on features, then weighted training"),
     "two-step-kliep": Method(_two_step("KLIEP"), "classic KLIEP on features, then weighted training"),
     "two-step-lsif": Method(_two_step("LSIF"), "classic LSIF on features, then weighted training"),

@@ -1,36 +1,52 @@
-"""Whether a folder's run may be gone on with, and errors that say why not."""
+"""Resuming a run or a sweep: the folder must hold one with the same settings, or the error names what differs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
-from adiw.experiments.record import Folder
-from adiw.experiments.settings import Settings
+from adiw.experiments.recipe import Recipe
+from adiw.experiments.run_folder import Folder
+from adiw.experiments.settings import Settings, SettingsError, resolve
+
+
+def resumed_settings(out: Path, given: Mapping[str, Any]) -> Settings:
+    """The settings of the run in this folder. Those ``given`` beside it must be the same, except more epochs.
+
+    The first process reads the file for all, since only its machine may have it.
+    """
+    processes = current_processes()
+    found = processes.broadcast_object(_config(Folder(out)) if processes.rank == 0 else None)
+    check_same(found, {**found, **given})
+    try:
+        return resolve({**found, **given})
+    except SettingsError as error:
+        raise CheckpointError(f"{out / 'config.json'}: {error}") from error
 
 
 def check_folder(folder: Folder, settings: Settings, resume: bool) -> None:
-    """Refuse a folder that holds another run, or none to go on with."""
-    found = folder.read_json("config.json")
-    if not resume and found is not None:
-        raise CheckpointError(f"{folder.path} already holds a run: add --resume to go on with it, or choose another")
-    if resume and found is None:
-        raise CheckpointError(f"{folder.path} holds no run to resume: leave --resume out to start one")
-    if found is not None:
-        check_same(found, settings)
+    """Refuse a folder that holds another run, or no run to resume."""
+    if resume:
+        check_same(_config(folder), settings.as_dict())
+    elif folder.read_json("config.json") is not None:
+        raise CheckpointError(f"{folder.path} already holds a run: add --resume to continue it, or choose another")
 
 
-def check_same(found: dict[str, Any], settings: Settings) -> None:
-    """Refuse to go on with a run of other settings; more epochs are allowed."""
-    given = settings.as_dict()
-    changed = [
-        f"{key} was {found.get(key)}, is {given.get(key)}"
-        for key in {**found, **given}
-        if key != "epochs" and found.get(key) != given.get(key)
-    ]
+def _config(folder: Folder) -> dict[str, Any]:
+    found: dict[str, Any] | None = folder.read_json("config.json")
+    if found is None:
+        raise CheckpointError(f"{folder.path} holds no run to resume: omit --resume to start one")
+    return found
+
+
+def check_same(found: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse to resume a run with other settings; the number of epochs may differ."""
+    changed = differences(found, {**given, "epochs": found.get("epochs")})
     if changed:
         raise CheckpointError(
             f"the run in this folder has other settings ({'; '.join(changed)}): resume with the same ones, "
@@ -38,9 +54,19 @@ def check_same(found: dict[str, Any], settings: Settings) -> None:
         )
 
 
+def differences(found: Mapping[str, Any], given: Mapping[str, Any], where: str = "") -> list[str]:
+    """Which settings differ, in words.
+
+    >>> differences({"lr": 0.1, "seed": 0}, {"lr": 0.2, "seed": 0}, " of KL")
+    ['lr of KL was 0.1, is 0.2']
+    """
+    keys = [key for key in {**found, **given} if found.get(key) != given.get(key)]
+    return [f"{key}{where} was {found.get(key)}, is {given.get(key)}" for key in keys]
+
+
 @contextmanager
-def fitting(folder: Path) -> Iterator[None]:
-    """Around the use of a checkpoint: what fails there is a checkpoint of something else."""
+def explain_mismatch(folder: Path) -> Iterator[None]:
+    """Turn errors of loading a checkpoint into one that says that it belongs to another network or data set."""
     try:
         yield
     except CheckpointError:
@@ -51,3 +77,37 @@ def fitting(folder: Path) -> Iterator[None]:
             f"the checkpoint in {folder} does not fit this run ({detail}): if the data or the network have changed "
             "since, choose another folder"
         ) from error
+
+
+def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
+    """The folder of a sweep with its recipe.json, created where it is missing.
+
+    A folder that holds another recipe, or the same with other settings, is refused: a table never mixes two. More
+    trials, rows and columns may be added. ``changes`` are settings of the command that override the recipe's.
+    """
+    folder = Folder(out)
+    found = folder.read_json("recipe.json")
+    given = json.loads(json.dumps({**recipe.as_dict(), "changes": dict(changes)}))
+    if found is not None:
+        if found["name"] != recipe.name:
+            raise SettingsError(f"{out} holds the sweep {found['name']}: choose another folder with --out")
+        changed = _changed(found, given)
+        if changed:
+            text = f"{out} holds the sweep {recipe.name} with other settings ({'; '.join(changed)})"
+            raise SettingsError(f"{text}: choose another folder with --out")
+    folder.create()
+    folder.remove_sums()
+    folder.write_json("recipe.json", given)
+    folder.write_sums("recipe.json")
+    return folder
+
+
+def _changed(found: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Which settings differ between two recipe.json, in the rows and columns that both have."""
+    before, now = _by_source(found), _by_source(given)
+    return [text for source in now if source in before for text in differences(before[source], now[source], source)]
+
+
+def _by_source(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    entries = {f" of {entry['label']}": entry["settings"] for entry in (*recipe["columns"], *recipe["rows"])}
+    return {" of the recipe": recipe["common"], " of the command": recipe.get("changes", {}), **entries}

@@ -15,58 +15,61 @@ import torch
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
+from adiw.experiments.checked_io import Row
+from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.gallery import write_gallery
-from adiw.experiments.job import Job
 from adiw.experiments.methods import find
-from adiw.experiments.record import Folder, commit, provenance, summarise
-from adiw.experiments.resume import check_folder, fitting
-from adiw.experiments.sealed import Row
+from adiw.experiments.provenance import commit, provenance
+from adiw.experiments.resume import check_folder, explain_mismatch
+from adiw.experiments.run_folder import Folder, NullFolder
+from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import Task, prepare
-from adiw.experiments.unwritten import Unwritten
-from adiw.experiments.watch import DeadRunError, check_alive
+from adiw.experiments.splits import Splits, load_splits
+from adiw.experiments.training_run import TrainingRun
+from adiw.reweighting.adiw import ADIW
 
-SAVE_EVERY = 10.0  # seconds between checkpoints, at least
-FILES = (  # of a run that has ended, but for checkpoints, which carry their own digest
+SAVE_EVERY = 10.0  # least seconds between two checkpoints
+FILES = (  # of a run that has ended; checkpoints hold their own digest
     *("config.json", "metrics.jsonl", "timing.jsonl", "result.json", "weights.npy", "labels.npy", "classes.json"),
     *("weight_history.npy", "weight_history.json", "gallery.npy", "gallery.json"),
 )
-WORKERS = min(4, os.cpu_count() or 1)  # more than there are cores make PyTorch complain
-Progress = Callable[[Row], None]
+WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than cores
+OnEpoch = Callable[[Row], None]
 
 
-class Interrupted(RuntimeError):  # noqa: N818 - not an error: somebody asked for it
-    """The run was asked to stop; its last checkpoint is whole."""
+class Interrupted(RuntimeError):  # noqa: N818 - a stop that the user asked for is not an error
+    """The run was asked to stop; its last checkpoint is complete."""
 
 
-def keep_silent(line: str) -> None:
-    """For remarks that nobody wants."""
+def no_log(line: str) -> None:
+    """Discard a line of text."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How a run is computed: its numbers differ by rounding alone.
+    """How a run is computed. It changes results only by rounding.
 
     Attributes:
-        device: None for a GPU where there is one.
-        workers: processes that decode images.
-        capture: on a GPU, record the training step as a graph and replay it.
-        compiled: let torch.compile translate the network and the weight estimation, see ``Job``.
-        tell: gets a line of text, such as why steps are not captured.
+        device: None uses a GPU if there is one.
+        workers: number of processes that decode images.
+        capture: on a GPU, capture the training step as a graph and replay it.
+        compiled: use torch.compile, see ``TrainingRun``.
+        log: gets a line of text, such as why steps are not captured.
     """
 
     device: torch.device | None = None
     workers: int = WORKERS
     capture: bool = True
     compiled: bool = False
-    tell: Callable[[str], None] = keep_silent
+    log: Callable[[str], None] = no_log
 
     def where(self) -> torch.device:
+        """The device."""
         return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-    def start(self, settings: Settings, task: Task) -> Job:
-        tell = self.tell if self.capture else None
-        return Job(settings, task, self.where(), self.workers, tell, self.compiled)
+    def start(self, settings: Settings, splits: Splits) -> TrainingRun:
+        log = self.log if self.capture else None
+        return TrainingRun(settings, splits, self.where(), self.workers, log, self.compiled)
 
 
 DEFAULT = Engine()
@@ -78,17 +81,17 @@ def run(
     root: Path | None = None,
     engine: Engine = DEFAULT,
     resume: bool = False,
-    progress: Progress = lambda row: None,
+    progress: OnEpoch = lambda row: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Run ``settings`` in the folder ``out`` and return the result, which is also in its result.json.
+    """Run ``settings`` in the folder ``out`` and return the content of its result.json.
 
     Args:
-        root: of the data sets; None for $ADIW_DATA or ./data.
+        root: folder of the data sets; None for $ADIW_DATA or ./data.
         engine: how it is computed.
-        resume: go on from the folder's checkpoint; without it the folder must not hold another run.
-        progress: called with each epoch's row.
-        stop: asked after each epoch; true saves a checkpoint and raises ``Interrupted``.
+        resume: resume from the folder's checkpoint; otherwise the folder must not hold a run.
+        progress: called with the metrics of each epoch.
+        stop: called after each epoch; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
     """
     turns = in_turns(settings, out, root, engine, resume, progress, stop)
     while True:
@@ -105,47 +108,48 @@ def in_turns(
     root: Path | None,
     engine: Engine,
     resume: bool,
-    progress: Progress,
+    progress: OnEpoch,
     stop: Callable[[], bool],
 ) -> Generator[None, None, dict[str, Any]]:
-    """``run``, which pauses whenever an epoch has been given to the device: others may give it theirs."""
-    find(settings.method)  # an unknown name should not wait for the data
-    commit()  # as it is now, not when the run ends
+    """``run`` as a generator that yields when an epoch has been queued on the device: other runs can queue theirs."""
+    find(settings.method)  # fails on an unknown name before the data are loaded
+    commit()  # looked up now, not when the run ends
     device = engine.where()
     folder, state = _open(out, settings, resume, device)
-    task = prepare(settings, root)
+    splits = load_splits(settings, root)
     try:
-        job = engine.start(settings, task)
-    except DeadRunError as error:  # before its first epoch: in the pretraining of a two-step method
-        folder.unseal()
+        training = engine.start(settings, splits)
+    except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
+        folder.remove_sums()
         folder.write_json("config.json", settings.as_dict())
         folder.write_json("result.json", _result(settings, device, "dead", str(error), [], []))
-        folder.seal("config.json", "result.json")
+        folder.write_sums("config.json", "result.json")
         raise
     if state is not None:
-        with fitting(out):
-            job.restore(state)
-    folder.remove("result.json")  # of an earlier stretch: a run that goes on has no result yet
-    folder.unseal()
+        with explain_mismatch(out):
+            training.restore(state)
+    folder.remove("result.json")  # a run that is continued has no result yet
+    folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
-    folder.seal("config.json")
-    folder.write_rows("metrics.jsonl", job.metrics)
-    folder.write_rows("timing.jsonl", job.timing)
-    status, reason = yield from _train(job, folder, progress, stop)
-    result = _result(settings, device, status, reason, job.metrics, job.timing)
-    result["engine"] = {"captured": _captured(job), "compiled": engine.compiled, "processes": job.processes.size}
-    _write_outcome(job, folder, result)
-    job.processes.wait()  # for the files: torchrun ends the others when one has ended badly
+    folder.write_sums("config.json")
+    folder.write_rows("metrics.jsonl", training.metrics)
+    folder.write_rows("timing.jsonl", training.timing)
+    status, reason = yield from _train(training, folder, progress, stop)
+    result = _result(settings, device, status, reason, training.metrics, training.timing)
+    captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
+    result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
+    _write_outcome(training, folder, result)
+    training.processes.wait()  # for the files: torchrun ends all processes when one has failed
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
 
 
 def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> tuple[Folder, dict[str, Any] | None]:
-    """The run's folder and the checkpoint to go on from. Of several processes the first alone touches files."""
+    """The run's folder and the checkpoint to resume from. Only the first process reads and writes files."""
     processes = current_processes()
     if processes.rank > 0:
-        return Unwritten(out), processes.broadcast_object(None)
+        return NullFolder(out), processes.broadcast_object(None)
     folder = Folder(out)
     check_folder(folder, settings, resume)
     folder.create()
@@ -153,14 +157,10 @@ def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> 
     return folder, processes.broadcast_object(state)
 
 
-def _captured(job: Job) -> bool:
-    return isinstance(job.loop.step, Captured) and job.loop.step.captured
-
-
 def _result(
     settings: Settings, device: torch.device, status: str, reason: str | None, metrics: list[Row], timing: list[Row]
 ) -> dict[str, Any]:
-    """What result.json says: how the run ended, its figures, and what they were made with."""
+    """The content of result.json: how the run ended, its figures, and what they were made with."""
     return {
         "status": status,
         "reason": reason,
@@ -172,60 +172,65 @@ def _result(
 
 
 def _train(
-    job: Job, folder: Folder, progress: Progress, stop: Callable[[], bool]
+    training: TrainingRun, folder: Folder, progress: OnEpoch, stop: Callable[[], bool]
 ) -> Generator[None, None, tuple[str, str | None]]:
-    """Epochs until the end, or until the run dies: (status, reason). A run that had died stays dead."""
-    saved, reason = time.monotonic(), _cause_of_death(job)
-    while reason is None and job.epoch < job.settings.epochs:
+    """Train until the last epoch, or until the run is dead: (status, reason). A resumed dead run stays dead."""
+    saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.settings.epochs
+    while reason is None and training.epoch < epochs:
         try:
-            job.queue()
+            training.queue_epoch()
             yield
-            row = job.collect()
+            row = training.collect_epoch()
         except RuntimeError as error:
-            if stop():  # the signal that asked for it has ended the workers too
-                raise Interrupted("stopped within an epoch; go on from the last checkpoint with --resume") from error
+            if stop():  # the signal that asked for it has also ended the workers
+                raise Interrupted(
+                    "stopped within an epoch; continue from the last checkpoint with --resume"
+                ) from error
             raise
         folder.append_row("metrics.jsonl", row)
-        folder.append_row("timing.jsonl", job.timing[-1])
+        folder.append_row("timing.jsonl", training.timing[-1])
         progress(row)
-        reason = _cause_of_death(job)
-        stopping = job.processes.any(stop())
-        ending = reason is not None or job.epoch == job.settings.epochs
+        reason = _cause_of_death(training)
+        stopping = training.processes.any(stop())
+        ending = reason is not None or training.epoch == epochs
         if stopping or ending or time.monotonic() - saved > SAVE_EVERY:
-            if job.processes.rank == 0:
-                checkpoint.save(folder.path, job.state())
+            if training.processes.rank == 0:
+                checkpoint.save(folder.path, training.state())
             saved = time.monotonic()
         if stopping and not ending:
-            job.processes.wait()
-            raise Interrupted(f"stopped after epoch {job.epoch} of {job.settings.epochs}; go on with --resume")
+            training.processes.wait()
+            raise Interrupted(f"stopped after epoch {training.epoch} of {epochs}; continue with --resume")
     return ("done", None) if reason is None else ("dead", reason)
 
 
-def _cause_of_death(job: Job) -> str | None:
-    """Why the run will not recover; None while it lives."""
+def _cause_of_death(training: TrainingRun) -> str | None:
+    """Why the run cannot recover; None otherwise."""
     try:
-        if job.metrics:
-            check_alive(job.metrics, job.task.data.num_classes, len(job.loop.loader))
+        if training.metrics:
+            classes, estimated = training.splits.data.num_classes, isinstance(training.reweight, ADIW)
+            steps, samples = len(training.loop.loader), len(training.splits.train) if estimated else 0
+            check_alive(training.metrics, classes, steps, samples)
     except DeadRunError as error:
         return str(error)
     return None
 
 
-def _write_outcome(job: Job, folder: Folder, result: dict[str, Any]) -> None:
-    """Weights, their history, labels and predictions, and the result: it says that the rest is there."""
-    predicted = job.predict()
-    if job.processes.rank > 0:
+def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]) -> None:
+    """Write weights, their history, labels and predictions; result.json last, since it marks a complete folder."""
+    predicted = training.predict()
+    if training.processes.rank > 0:
         return
-    folder.write_array("weights.npy", job.weights().cpu().numpy())
-    epochs = sorted(job.history)
-    history = np.stack([job.history[epoch].numpy() for epoch in epochs]) if epochs else np.zeros((0, 0), np.float16)
-    folder.write_array("weight_history.npy", history)
+    weights, splits = training.weights().cpu(), training.splits
+    folder.write_array("weights.npy", weights.numpy())
+    epochs = sorted(training.history)
+    history = [training.history[epoch].numpy() for epoch in epochs]
+    folder.write_array("weight_history.npy", np.stack(history) if epochs else np.zeros((0, 0), np.float32))
     folder.write_json("weight_history.json", {"epochs": epochs})
-    shifted = job.task.shifted
-    labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted])
-    folder.write_array("labels.npy", labels.cpu().numpy())
-    folder.write_json("classes.json", list(job.task.data.classes))
-    if job.feed_set is job.task.train:  # val-only has no weights to show
-        write_gallery(folder, job.task, labels.cpu(), job.weights().cpu(), job.history)
+    shifted = splits.shifted
+    labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted]).cpu()
+    folder.write_array("labels.npy", labels.numpy())
+    folder.write_json("classes.json", list(splits.data.classes))
+    if training.train_set is splits.train:  # val-only has no weights to show
+        write_gallery(folder, splits, labels, weights, training.history)
     folder.write_json("result.json", result)
-    folder.seal(*FILES)
+    folder.write_sums(*FILES)

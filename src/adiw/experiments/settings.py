@@ -1,10 +1,11 @@
-"""The settings of one run: a frozen dataclass, with each data set's defaults from the paper's appendix."""
+"""The settings of a run, with their help texts and rules, and the defaults of each data set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from adiw.arguments import is_count, is_number, is_positive
@@ -14,11 +15,11 @@ from adiw.data.imagefolder import POLICIES
 
 
 class SettingsError(ValueError):
-    """A setting that does not exist or cannot be."""
+    """A setting that does not exist, or has a value that is not allowed."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
-    """The error for a name that is not in a table: it lists the real ones, the nearest first.
+    """The error for a name that is not in a table; it lists the known names, the nearest first.
 
     >>> print(unknown("optimizer", "adm", ["sgd", "adam"]))
     unknown optimizer 'adm': expected one of adam, sgd
@@ -28,122 +29,119 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
     return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")
 
 
-_COUNTS = ("epochs", "batch", "val_batch", "val_every", "decay_every")
+Rule = tuple[Callable[[Any], bool], str]  # whether a value is allowed, and what is expected in words
+
+
+def _count(least: int) -> Rule:
+    return partial(is_count, least=least), f"at least {least}"
+
+
+_POSITIVE: Rule = is_positive, "a positive number"
+_NOT_NEGATIVE: Rule = partial(is_number, least=0), "a number from 0 on"
+_SEED: Rule = lambda value: is_count(value) and value < 2**32, f"from 0 to {2**32 - 1}"
+
+
+def _setting(
+    default: Any,
+    text: str,
+    group: str,
+    rule: Rule | None = None,
+    choices: Collection[str] = (),
+    unset: str | None = None,
+) -> Any:
+    """A field of ``Settings``.
+
+    Args:
+        text: the help of its option.
+        group: the heading that the help shows it under.
+        rule, choices: which values are allowed, besides None where that is the default.
+        unset: what None means, in words.
+    """
+    about = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset}
+    return field(default=default, metadata=about)
+
+
+_data, _method, _training = (partial(_setting, group=name) for name in ("Data", "Method", "Training"))
+_OF_METHOD = "the method's"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides a run's numbers. ``None`` means: what the method or the data set chooses.
+    """Everything that decides the numbers of a run. The options of ``adiw run`` are made from these fields."""
 
-    Attributes:
-        dataset, path, target: which data; folder or file and label column for imagefolder and csv.
-        shift: e.g. "symmetric:0.4", see ``adiw.shifts``.
-        trusted: how many trusted samples to draw; trusted_file: or a file of their indices; trusted_folder: or a
-            folder of trusted images beside the training set, one folder per class.
-        selection: hold out this many training samples, true labels, and evaluate on them instead of the test set:
-            for choosing settings.
-        method: a name in ``adiw.experiments.methods.METHODS``.
-        transform: "loss" or "features", for the ADIW methods.
-        width, step_size: of the divergence; width may be "auto" (ADIW) or "quantile" (DIW).
-        penalty: lambda of ADIW-LS, or kappa of ADIW-WA's critic network; critic: of ADIW-WA, "exact" or "network".
-        step: of ADIW-KM, "plain" (the paper's) or "local".
-        solver: of DIW's quadratic program: "gpu", "cvxopt" or "osqp".
-        exact: z from the paper's separate evaluation-mode pass.
-        val_batch, val_refresh, val_every: validation samples matched with a batch, how many of them are evaluated
-            anew, and in every how many steps.
-        mean_one, cap, min_ess: limits on the weights.
-        model: a name in ``adiw.models.MODELS`` or "package.module:factory".
-        optimizer, lr, momentum, weight_decay: "sgd" or "adam".
-        clip: largest norm of the gradient of a step; None for no bound.
-        decay_every, decay: multiply the learning rate by ``decay`` after every ``decay_every`` epochs.
-        epochs, batch, seed: the length, the batch size, and the seed of everything random.
-        bf16, channels_last: precision (on a GPU) and layout of the network, not of the losses and weights.
-    """
-
-    dataset: str = "digits"
-    path: str | None = None
-    target: str | None = None
-    shift: str = "symmetric:0.4"
-    trusted: int | None = None
-    trusted_file: str | None = None
-    trusted_folder: str | None = None
-    broken_images: str = "refuse"
-    selection: int = 0
-    method: str = "adiw-kl"
-    transform: str = "loss"
-    width: float | str | None = None
-    solver: str = "gpu"
-    step_size: float | None = None
-    penalty: float | None = None
-    critic: str | None = None
-    step: str | None = None
-    exact: bool = False
-    val_batch: int = 256
-    val_refresh: int | None = None
-    val_every: int = 4
-    mean_one: bool = False
-    cap: float | None = None
-    min_ess: float = 0.0
-    model: str = "mlp"
-    optimizer: str = "sgd"
-    lr: float = 0.1
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float | None = None
-    decay_every: int = 100
-    decay: float = 0.1
-    epochs: int = 60
-    batch: int = 256
-    seed: int = 0
-    bf16: bool = False
-    channels_last: bool = False
+    dataset: str = _data("digits", "Data set, see 'adiw list'")
+    path: str | None = _data(None, "File or folder of the data, for csv and imagefolder")
+    target: str | None = _data(None, "Label column, for csv", unset="the last column")
+    shift: str = _data("symmetric:0.4", "Simulated shift, see 'adiw list'; none for the data as loaded")
+    trusted: int | None = _data(
+        None, "Number of trusted samples to draw", unset="1000, or 10 of each class for class-prior"
+    )
+    trusted_file: str | None = _data(None, "File of the trusted samples' positions in the training set, from 0")
+    trusted_folder: str | None = _data(None, "Folder of trusted images, one folder per class, for imagefolder")
+    broken_images: str = _data(
+        "refuse", "Images that cannot be decoded: refuse them, or skip and name them", choices=POLICIES
+    )
+    selection: int = _data(
+        0, "Hold out this many training samples and test on them instead of the test set", rule=_count(0)
+    )
+    method: str = _method("adiw-kl", "Method, see 'adiw list'")
+    transform: str = _method("loss", "What ADIW matches: loss or features", choices=("loss", "features"))
+    width: float | str | None = _method(
+        None, "Kernel width: a number, auto (ADIW) or quantile (DIW)", unset=_OF_METHOD
+    )
+    solver: str = _method("gpu", "Solver of DIW's quadratic program: gpu, cvxopt or osqp", choices=tuple(SOLVERS))
+    step_size: float | None = _method(None, "Step size of the weight estimation", unset=_OF_METHOD)
+    penalty: float | None = _method(None, "lambda of ADIW-LS, or kappa of ADIW-WA's critic network", unset=_OF_METHOD)
+    critic: str | None = _method(
+        None, "Critic of ADIW-WA: auto, exact or network", choices=("auto", "exact", "network"), unset="auto"
+    )
+    step: str | None = _method(
+        None, "Step of ADIW-KM: plain (the paper's) or local", choices=("plain", "local"), unset="plain"
+    )
+    exact: bool = _method(False, "Compute z in the paper's separate evaluation-mode pass")
+    val_batch: int = _method(256, "Trusted samples that are matched with a batch", rule=_count(1))
+    val_refresh: int | None = _method(None, "How many of them are evaluated at a time", unset="all")
+    val_every: int = _method(4, "Evaluate them in every so many steps", rule=_count(1))
+    mean_one: bool = _method(False, "Keep the mean weight of a batch at one")
+    cap: float | None = _method(None, "Largest weight", unset="no limit")
+    min_ess: float = _method(0.0, "Smallest effective sample size, as a share of the batch")
+    model: str = _training("mlp", "Network, see 'adiw list', or package.module:factory")
+    optimizer: str = _training("sgd", "sgd or adam", choices=("sgd", "adam"))
+    lr: float = _training(0.1, "Learning rate", rule=_POSITIVE)
+    momentum: float = _training(0.0, "Momentum, for sgd", rule=_NOT_NEGATIVE)
+    weight_decay: float = _training(0.0, "Weight decay", rule=_NOT_NEGATIVE)
+    clip: float | None = _training(None, "Largest norm of a step's gradient", rule=_POSITIVE, unset="no limit")
+    decay_every: int = _training(100, "Epochs between decays of the learning rate", rule=_count(1))
+    decay: float = _training(0.1, "Factor of each decay", rule=_POSITIVE)
+    epochs: int = _training(60, "Epochs to train", rule=_count(1))
+    batch: int = _training(256, "Batch size", rule=_count(1))
+    seed: int = _training(0, "Seed of all random numbers", rule=_SEED)
+    bf16: bool = _training(False, "Forward pass in bfloat16, on a GPU; losses and weights stay in float32")
+    channels_last: bool = _training(False, "Memory layout of images with the channels last")
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("epochs", 1),
-            ("batch", 1),
-            ("val_batch", 1),
-            ("val_every", 1),
-            ("decay_every", 1),
-            ("selection", 0),
-        ):
-            if not is_count(getattr(self, name), least):
-                raise SettingsError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        for name in ("lr", "decay"):
-            if not is_positive(getattr(self, name)):
-                raise SettingsError(f"{name} must be a positive number, got {getattr(self, name)}")
-        for name in ("momentum", "weight_decay"):
-            if not is_number(getattr(self, name), least=0):
-                raise SettingsError(f"{name} must be a number from 0 on, got {getattr(self, name)}")
-        if self.clip is not None and not is_positive(self.clip):
-            raise SettingsError(f"clip must be a positive number, got {self.clip}")
-        if not (is_count(self.seed) and self.seed < 2**32):
-            raise SettingsError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
-        tables = (
-            ("optimizer", ("sgd", "adam")),
-            ("transform", ("loss", "features")),
-            ("solver", tuple(SOLVERS)),
-            ("critic", ("auto", "exact", "network")),
-            ("step", ("plain", "local")),
-            ("broken_images", POLICIES),
-        )
-        for name, known in tables:
-            if getattr(self, name) is not None and getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
+        for about in fields(self):
+            value, rule, choices = getattr(self, about.name), about.metadata["rule"], about.metadata["choices"]
+            if value is None and about.default is None:
+                continue
+            if choices and value not in choices:
+                raise unknown(about.name, value, choices)
+            if rule is not None and not rule[0](value):
+                raise SettingsError(f"{about.name} must be {rule[1]}, got {value}")
 
     def learning_rate(self, epoch: int) -> float:
-        """The rate of an epoch, counted from 0."""
+        """The learning rate of an epoch; the first epoch is 0."""
         return self.lr * self.decay ** (epoch // self.decay_every)
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings, but ``broken_images`` only where it was chosen: folders of runs are named after this."""
+        """All settings. ``broken_images`` is present only if it is not the default: digests of older runs lack it."""
         found = asdict(self)
         if self.broken_images == "refuse":
             del found["broken_images"]
         return found
 
 
-# The paper's appendix (Supplementary Experimental Setups); digits, imagefolder and csv are ours.
+# From the paper's appendix (Supplementary Experimental Setups), except digits, imagefolder and csv.
 _ADAM = {
     "optimizer": "adam",
     "lr": 5e-4,
@@ -157,14 +155,14 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "fashion-mnist": {"model": "lenet5", "epochs": 400, "weight_decay": 1e-7},
     "cifar10": {**_ADAM, "weight_decay": 1e-4},
     "cifar100": {**_ADAM, "weight_decay": 5e-4},
-    # Users' own data are taken as they are: nothing is flipped unless they ask for it.
+    # Users' own data: no label is flipped by default.
     "imagefolder": {**_ADAM, "model": "resnet18", "lr": 2e-4, "epochs": 300, "weight_decay": 1e-5, "shift": "none"},
     "csv": {"optimizer": "adam", "lr": 1e-3, "batch": 128, "shift": "none"},
 }
 
 
 def resolve(given: Mapping[str, Any]) -> Settings:
-    """Settings from what was given, the data set's defaults filling the rest; unknown keys are errors.
+    """The given settings, completed by the defaults of the data set; unknown keys are errors.
 
     >>> resolve({"dataset": "cifar10"}).weight_decay
     0.0001
@@ -184,3 +182,27 @@ def resolve(given: Mapping[str, Any]) -> Settings:
     if len(sources) > 1:
         raise SettingsError(f"{' and '.join(sources)} both say which samples are trusted: give one of them")
     return Settings(**{**DEFAULTS[dataset], **given})
+
+
+def default_text(name: str) -> str | None:
+    """The default of a setting in words, with the data sets that have another; None without a default.
+
+    >>> default_text("lr")
+    '0.1; 0.0005 for cifar10, cifar100; 0.0002 for imagefolder; 0.001 for csv'
+    """
+    about = Settings.__dataclass_fields__[name]
+    text = about.metadata["unset"] if about.default is None else _in_words(about.default)
+    others: dict[str, list[str]] = {}
+    for dataset, given in DEFAULTS.items():
+        if name in given and given[name] != about.default:
+            others.setdefault(_in_words(given[name]), []).append(dataset)
+    return (
+        "; ".join(
+            [*([text] if text else []), *(f"{value} for {', '.join(names)}" for value, names in others.items())]
+        )
+        or None
+    )
+
+
+def _in_words(value: Any) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)

@@ -12,10 +12,10 @@ import torch
 
 from adiw.engine.capture import WARM_UP
 from adiw.engine.timer import DeviceTimer
-from adiw.experiments.job import Job
 from adiw.experiments.run import Engine
 from adiw.experiments.settings import Settings
-from adiw.experiments.task import prepare
+from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import TrainingRun
 
 BASE = "uniform"
 
@@ -45,7 +45,7 @@ class TimedJob:
 
     def __init__(self, settings: Settings, task: Any, engine: Engine) -> None:
         before = _allocated(engine.where())
-        self.job: Job = engine.start(settings, task)
+        self.job: TrainingRun = engine.start(settings, task)
         self.timer, self.epochs, self.left = DeviceTimer(self.job.device), count(), 0
         # The step repeats after val_every steps; a graph is captured after WARM_UP of each kind.
         self.cycle = settings.val_every
@@ -56,7 +56,7 @@ class TimedJob:
 
     def seconds(self, steps: int) -> float:
         """Mean seconds of a step."""
-        with self.job.place():
+        with self.job.on_stream():
             self.timer.start()
             for _ in range(steps):
                 if self.left == 0:
@@ -77,7 +77,7 @@ def compare(settings: Settings, root: Path | None, engine: Engine, steps: int, r
 
     Whatever else slows the machine down then slows both, and their ratio stays the same.
     """
-    task = prepare(settings, root)
+    task = load_splits(settings, root)
     jobs = {name: TimedJob(replace(settings, method=name), task, engine) for name in (BASE, settings.method)}
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):

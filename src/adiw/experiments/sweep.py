@@ -1,4 +1,4 @@
-"""The runs of a recipe: run side by side, gone on with after a stop, and written down one by one."""
+"""The runs of a recipe: run side by side, resumed after a stop, and recorded one by one."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adiw.experiments.outcome import outcome
+from adiw.experiments.checked_io import read_json, read_lines
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.plan import Planned
-from adiw.experiments.record import Folder, provenance
+from adiw.experiments.provenance import provenance
 from adiw.experiments.run import Engine, Interrupted, in_turns, run
-from adiw.experiments.sealed import read_json, read_lines
-from adiw.experiments.watch import DeadRunError
+from adiw.experiments.run_folder import Folder
+from adiw.experiments.run_record import run_record
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
-TIMED_EPOCHS = 4  # the first is left out
-STOPPED = "stopped; the same command goes on"
-Progress = Callable[[Planned, dict[str, Any]], None]
+TIMED_EPOCHS = 4  # the first warms up and does not count
+STOPPED = "stopped; the same command resumes"
+OnRunEpoch = Callable[[Planned, dict[str, Any]], None]
 
 
 class Sweep:
-    """A sweep's folder, see ``adiw.experiments.sweep_folder``: what has ended there, and running the rest.
+    """The runs in a sweep's folder: which have ended, and running the others.
 
     Args:
-        folder: which holds the recipe.
-        root: of the data sets.
+        folder: the folder with recipe.json, see ``adiw.experiments.resume.open_sweep``.
+        root: folder of the data sets.
         engine: how runs are computed.
-        side_by_side: runs that share a process and its device; processes: each with that many.
+        side_by_side: runs that share a process and its device.
+        processes: processes, each with ``side_by_side`` runs.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Sweep:
         self.side_by_side, self.processes = side_by_side, processes
 
     def ended(self, job: Planned) -> str | None:
-        """How this run ended: done or dead; None while it is to be run.
+        """How this run ended: "done" or "dead"; None if it has not ended.
 
         The records decide where the runs' own folders are absent, as in a clone of this repository.
         """
@@ -64,23 +66,23 @@ class Sweep:
     def run(
         self,
         planned: Iterable[Planned],
-        progress: Progress = lambda job, row: None,
+        progress: OnRunEpoch = lambda job, row: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[Planned, dict[str, Any]]]:
-        """Run what has not ended, ``side_by_side`` at a time: each run with its record as it ends, to be noted.
+        """Run what has not ended, ``side_by_side`` at a time; yields each run with its record when it ends.
 
-        A run that dies or fails does not end the others. When asked to stop, every run that has begun ends its epoch
-        and saves a checkpoint; then ``Interrupted`` is raised.
+        A run that is dead or fails does not end the others. When ``stop`` returns true, every run in progress
+        finishes its epoch and saves a checkpoint; then ``Interrupted`` is raised.
         """
-        noted = self._ended_trials()
+        recorded = self._ended_trials()
         waiting, stopped = iter(planned), False
         active: list[tuple[Planned, Iterator[None]]] = []
         while True:
             while len(active) < self.side_by_side and not stop() and (job := next(waiting, None)) is not None:
                 if self.ended(job) is None:
                     active.append((job, _own_randomness(self._start(job, progress, stop))))
-                elif (job.row, job.column, job.trial) not in noted:  # it ended, and then the power went
-                    yield job, outcome(self.folder.path / job.folder)
+                elif (job.row, job.column, job.trial) not in recorded:  # the sweep was killed in between
+                    yield job, run_record(self.folder.path / job.folder)
             if not active:
                 break
             for item in list(active):
@@ -96,28 +98,28 @@ class Sweep:
         if stopped or next(waiting, None) is not None:
             raise Interrupted(STOPPED)
 
-    def _start(self, job: Planned, progress: Progress, stop: Callable[[], bool]) -> Iterator[None]:
+    def _start(self, job: Planned, progress: OnRunEpoch, stop: Callable[[], bool]) -> Iterator[None]:
         out = self.folder.path / job.folder
         begun = (out / "config.json").exists()
         progress(job, {"epoch": 0})
         return in_turns(job.settings, out, self.root, self.engine, begun, lambda row: progress(job, row), stop)
 
     def _turn(self, job: Planned, turns: Iterator[None]) -> dict[str, Any] | None:
-        """Let a run go on to its next pause: None, or its record when it has ended."""
+        """Let a run continue to its next pause: None, or its record when it has ended."""
         out = self.folder.path / job.folder
         try:
             next(turns)
         except (StopIteration, DeadRunError):
-            return outcome(out)
+            return run_record(out)
         except Interrupted:
             raise
-        except Exception as error:  # whatever it was, the table says so and the other runs go on
+        except Exception as error:  # the table reports it, and the other runs continue
             where = provenance(self.engine.where())
             return {"status": "failed", "reason": _in_one_line(error), "settings": job.settings.as_dict(), **where}
         return None
 
-    def note(self, job: Planned, record: dict[str, Any]) -> None:
-        """Append the record to the results."""
+    def write_record(self, job: Planned, record: dict[str, Any]) -> None:
+        """Append the record to results.jsonl."""
         where = {"row": job.row, "column": job.column, "trial": job.trial, "folder": job.folder}
         together = self.side_by_side * self.processes
         self.folder.append_row(RESULTS, {**where, "side_by_side": together, **record})
@@ -126,22 +128,26 @@ class Sweep:
         """All records of a file so far."""
         return read_lines(self.folder.path / name)
 
+    def write_sums(self) -> None:
+        """Write the digests of the records, when all runs have ended: the files do not grow any more."""
+        self.folder.write_sums("recipe.json", RESULTS, TIMING)
+
     def time(
         self, planned: Iterable[Planned], stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[Planned, str | None]]:
-        """Seconds per epoch of every cell that has none yet, alone on the device, over a few epochs.
+        """Time every cell that has no time yet, alone on the device, over a few epochs.
 
-        Each cell as it is noted, with None, or with the reason why it could not be timed.
+        Yields each cell with None, or with the reason why it could not be timed.
         """
-        noted = {(record["row"], record["column"]) for record in self.records(TIMING)}
+        timed = {(record["row"], record["column"]) for record in self.records(TIMING)}
         for job in planned:
-            if job.trial > 0 or (job.row, job.column) in noted:
+            if job.trial > 0 or (job.row, job.column) in timed:
                 continue
             try:
                 result = self._timed(job, stop)
             except Interrupted:
                 raise Interrupted(STOPPED) from None
-            except Exception as error:  # as for a run: the other cells are timed all the same
+            except Exception as error:  # the other cells are timed all the same
                 yield job, _in_one_line(error)
                 continue
             kept = ("epochs", "seconds_per_epoch", "settings", "engine", "versions", "hardware", "commit")
@@ -149,7 +155,7 @@ class Sweep:
             yield job, None
 
     def _timed(self, job: Planned, stop: Callable[[], bool]) -> dict[str, Any]:
-        """A short run of this cell in one stretch: what an interrupted one left is thrown away."""
+        """A short run of this cell without interruption: files of an interrupted one are deleted."""
         short = replace(job, settings=replace(job.settings, epochs=TIMED_EPOCHS))
         out = self.folder.path / short.folder.replace("runs/", "timed/")
         shutil.rmtree(out, ignore_errors=True)
@@ -157,7 +163,7 @@ class Sweep:
 
 
 def _own_randomness(turns: Iterator[None]) -> Iterator[None]:
-    """A run that shares its process with others, with the random numbers that it would draw if it were alone."""
+    """Give a run that shares its process with others the random numbers that it would draw alone."""
     state = _random_state()
     while True:
         _set_random_state(state)
@@ -170,7 +176,7 @@ def _own_randomness(turns: Iterator[None]) -> Iterator[None]:
 
 
 def _random_state() -> list[Tensor]:
-    """Of the CPU, and of the GPU that is current, where there is one."""
+    """The generator states of the CPU and of the current GPU, if there is one."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
 
 
@@ -186,6 +192,6 @@ def _in_one_line(error: Exception) -> str:
     'ValueError: too large'
     """
     lines = str(error).strip().splitlines() or [""]
-    if lines[0].startswith("Caught "):  # by a loader's process, whose traceback stands before the message
+    if lines[0].startswith("Caught "):  # by a worker of a DataLoader, which puts its traceback before the message
         return lines[-1]
     return f"{type(error).__name__}: {lines[0]}"

@@ -15,17 +15,17 @@ from adiw.data import ImageFiles, Samples
 from adiw.engine.evaluate import in_batches
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.train_loader import TrainLoader
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.settings import Settings, SettingsError
-from adiw.experiments.task import Task, as_they_are
-from adiw.experiments.watch import DeadRunError
+from adiw.experiments.splits import Splits, without_augmentation
 
 PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to memorise wrong labels
 
 
 def features(
     settings: Settings,
-    task: Task,
-    build_model: Callable[[Settings, Task], nn.Module],
+    task: Splits,
+    build_model: Callable[[Settings, Splits], nn.Module],
     build_optimizer: Callable[[Settings, nn.Module], Optimizer],
     feed: Callable[[Samples | ImageFiles], TrainLoader],
     device: torch.device,
@@ -61,7 +61,7 @@ def _hidden(model: nn.Module, samples: Samples | ImageFiles, classes: int, devic
     loader: Any = (
         in_batches(samples.x.to(device), samples.y)
         if isinstance(samples, Samples)
-        else DataLoader(as_they_are(samples), batch_size=256)
+        else DataLoader(without_augmentation(samples), batch_size=256)
     )
     labels = []
     for x, y in loader:

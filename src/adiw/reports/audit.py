@@ -10,8 +10,8 @@ from typing import TextIO
 
 import numpy as np
 
-from adiw.experiments.sealed import read_array, read_json
-from adiw.experiments.trust import WARM_UP, least_trusted_first, trust
+from adiw.experiments.checked_io import read_array, read_json
+from adiw.experiments.weight_ranking import WARM_UP, lowest_first, weight_score
 from adiw.reports.folders import is_sweep, read_run, read_sweep
 from adiw.reports.grid import no_formula
 from adiw.reports.pictures import class_names, name_of
@@ -61,13 +61,13 @@ def load_audit(folder: Path) -> Audit:
         history = np.zeros((0, len(weights)))
     if history.shape != (len(epochs), len(weights)) or len(given) != len(weights):
         raise ValueError(f"{folder}: its weights, weight history and labels differ in length; run it again")
-    scores = trust(history, epochs, weights)
+    scores = weight_score(history, epochs, weights)
     after = history[np.array(epochs, int) > WARM_UP]
     return Audit(
         run=run,
         folder=folder,
         names=class_names(folder),
-        order=least_trusted_first(scores, weights),
+        order=lowest_first(scores, weights),
         scores=scores,
         weights=weights,
         mean_weights=after.mean(axis=0) if len(after) else weights,

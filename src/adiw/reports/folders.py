@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from adiw.experiments.outcome import outcome
-from adiw.experiments.sealed import read_json, read_lines
+from adiw.experiments.checked_io import read_json, read_lines
+from adiw.experiments.run_record import run_record
 from adiw.reports.results import Cell, Record, Results, Trial
 
 # The order of methods in tables: without weights, baselines, ADIW, true weights.
@@ -80,7 +80,7 @@ def _trial(record: Record, number: int, root: Path) -> Trial:
 
 def read_run(folder: Path, number: int = 0) -> Trial:
     """The run in this folder, finished or not."""
-    settings, record = read_json(folder / "config.json"), outcome(folder)
+    settings, record = read_json(folder / "config.json"), run_record(folder)
     if not isinstance(settings, dict):
         raise ValueError(f"{folder}/config.json holds no settings: restore it from a copy, or run it again")
     return Trial({**record, "settings": settings}, number, folder)

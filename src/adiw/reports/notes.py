@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.experiments.outcome import LAST
+from adiw.experiments.run_record import LAST
 from adiw.reports.comparison import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results

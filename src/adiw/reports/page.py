@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from adiw.experiments.outcome import LAST
+from adiw.experiments.run_record import LAST
 from adiw.reports.charts import chart_data
 from adiw.reports.grid import NONE
 from adiw.reports.html_page import render

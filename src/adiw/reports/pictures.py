@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from adiw.experiments.sealed import read_array, read_json
+from adiw.experiments.checked_io import read_array, read_json
 from adiw.reports.results import Results, Trial
 
 MANY, FEWER = 6, 12  # above this many galleries, each shows fewer pictures, so that pages stay small

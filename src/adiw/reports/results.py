@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adiw.experiments.outcome import LAST
+from adiw.experiments.run_record import LAST
 
-Record = dict[str, Any]  # a line of results.jsonl; ``adiw.experiments.outcome`` makes the same from a run's folder
+Record = dict[str, Any]  # a line of results.jsonl; ``adiw.experiments.run_record`` makes the same from a run's folder
 Curve = list[float | None]  # a value for each epoch, None where it was not finite
 
 
@@ -61,7 +61,7 @@ class Trial:
 
     @property
     def weights(self) -> dict[str, Any] | None:
-        """The distribution of the last weights, as ``adiw.experiments.outcome.distribution`` returns it."""
+        """The distribution of the last weights, as ``run_record.weight_distribution`` returns it."""
         return self.record.get("weights")
 
     @property

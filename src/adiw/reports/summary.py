@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adiw.experiments.outcome import LAST
+from adiw.experiments.run_record import LAST
 from adiw.reports.notes import changes, counted
 from adiw.reports.results import Results, Trial
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from adiw.experiments.outcome import LAST
+from adiw.experiments.run_record import LAST
 from adiw.reports.figures.style import Look, looks
 from adiw.reports.results import Cell, Results, Trial
 

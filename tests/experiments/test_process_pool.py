@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adiw.experiments.plan import Part, plan
-from adiw.experiments.processes import run_in_processes
+from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS
 from tests.experiments.small_sweeps import DEAD, FAILED, TEXT, files, finish, small, statuses, sweep
@@ -39,7 +39,7 @@ def test_a_stop_reaches_the_processes(tmp_path: Path) -> None:
     recipe = small(tmp_path, text=TEXT.replace("epochs = 2", "epochs = 500"))
     seen: list[dict[str, Any]] = []
     work = sweep(recipe, tmp_path / "out", processes=2)
-    with pytest.raises(Interrupted, match="stopped; the same command goes on"):
+    with pytest.raises(Interrupted, match="stopped; the same command resumes"):
         list(run_in_processes(work, plan(recipe, PART), lambda job, row: seen.append(row), lambda: len(seen) > 6))
     begun = [file.parent for file in (tmp_path / "out").rglob("metrics.jsonl")]
     assert len(begun) == 2

@@ -1,22 +1,42 @@
-"""What a table, a figure or a page needs of a run that has ended, in one record of a few kilobytes."""
+"""The record of a run that has ended: its figures for result.json, and its line in a sweep's results.jsonl."""
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adiw.experiments.sealed import read_array, read_json, read_lines
+from adiw.experiments.checked_io import Row, read_array, read_json, read_lines
 
-LAST = 10  # epochs that a reported figure is the mean of, as in the paper
+LAST = 10  # epochs that the reported accuracy is the mean of, as in the paper
 BINS = 50
 CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mislabelled")
 
 
-def outcome(folder: Path) -> dict[str, Any]:
-    """The result of the run in this folder, with its curves and the distribution of its weights.
+def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
+    """Mean accuracy of the last ten epochs, and median seconds per epoch without the first, which warms up.
+
+    A figure is None where no epoch was run.
+
+    >>> summarise([{"accuracy": 50.0, "top5": 90.0}, {"accuracy": 70.0, "top5": 100.0}], [{"train_seconds": 1.0}])
+    {'accuracy': 60.0, 'accuracy_std': 10.0, 'top5': 95.0, 'epochs': 2, 'seconds_per_epoch': 1.0}
+    """
+    last = [row["accuracy"] for row in metrics[-LAST:]]
+    seconds = [row["train_seconds"] for row in timing]
+    return {
+        "accuracy": statistics.fmean(last) if last else None,
+        "accuracy_std": statistics.pstdev(last) if last else None,
+        "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else None,
+        "epochs": len(metrics),
+        "seconds_per_epoch": statistics.median(seconds[1:] or seconds) if seconds else None,
+    }
+
+
+def run_record(folder: Path) -> dict[str, Any]:
+    """result.json of the run in this folder, with its curves and the distribution of its weights.
 
     A run without a result.json has the status "unfinished".
     """
@@ -29,21 +49,21 @@ def outcome(folder: Path) -> dict[str, Any]:
     if (folder / "weights.npy").exists():
         weights = read_array(folder / "weights.npy")
         _, given, true, _ = read_array(folder / "labels.npy")
-        result["weights"] = distribution(weights, given != true)
+        result["weights"] = weight_distribution(weights, given != true)
     return result
 
 
-def distribution(weights: NDArray[np.float32], flipped: NDArray[np.bool_]) -> dict[str, Any]:
-    """Histogram and quantiles of the weights (n,) of intact and mislabelled samples, or of all where none is flipped.
+def weight_distribution(weights: NDArray[np.float32], flipped: NDArray[np.bool_]) -> dict[str, Any]:
+    """Histogram and quantiles of the weights (n,) of intact and mislabelled samples; of all if none is mislabelled.
 
-    What lies beyond the last edge is counted in the last bin. Weights that are not finite are left out, and so is a
-    group without any.
+    Weights beyond the last edge are counted in the last bin. Weights that are not finite, and groups without any
+    weight, are excluded.
 
-    >>> found = distribution(np.array([0.0, 2.0, 2.0], np.float32), np.array([True, False, False]))
+    >>> found = weight_distribution(np.array([0.0, 2.0, 2.0], np.float32), np.array([True, False, False]))
     >>> found["groups"]["intact"]["box"], found["groups"]["mislabelled"]["count"]
     ([2.0, 2.0, 2.0, 2.0, 2.0], 1)
     """
-    finite = np.isfinite(weights)  # those of a dead run may not be
+    finite = np.isfinite(weights)  # weights of a dead run may be infinite or nan
     top = max(2.0, float(np.quantile(weights[finite], 0.99))) if finite.any() else 2.0
     edges = np.linspace(0, top, BINS + 1)
     known = flipped.any() and len(flipped) == len(weights)
@@ -63,7 +83,7 @@ def _group(weights: NDArray[np.float32], edges: NDArray[np.float64]) -> dict[str
 
 
 def _short(value: Any) -> float | None:
-    """Four significant digits or two decimals, whichever is more: a record stays readable.
+    """The value with four significant digits or two decimals, whichever is more.
 
     >>> _short(88.7234), _short(0.0123456), _short(None)
     (88.72, 0.01235, None)

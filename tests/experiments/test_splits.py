@@ -10,7 +10,7 @@ import torch
 from adiw.data import ImageFiles, Samples, load
 from adiw.engine.train_loader import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.task import Task, as_they_are, prepare
+from adiw.experiments.splits import Splits, load_splits, without_augmentation
 from tests.data.files import write_image
 from tests.experiments.tables import write_table
 
@@ -33,52 +33,56 @@ def truth(table: str) -> dict[float, int]:
     return dict(zip(numbers(train), train.y.tolist(), strict=True))
 
 
-def csv_task(table: str, **given: object) -> Task:
-    return prepare(resolve({"dataset": "csv", "path": table, "trusted": 60, "shift": "symmetric:0.5", **given}))
+def csv_splits(table: str, **given: object) -> Splits:
+    return load_splits(resolve({"dataset": "csv", "path": table, "trusted": 60, "shift": "symmetric:0.5", **given}))
 
 
 def test_trusted_samples_are_training_samples_under_their_true_labels(table: str) -> None:
-    task = csv_task(table)
+    splits = csv_splits(table)
     true = truth(table)
-    assert len(task.trusted) == 60
-    assert task.trusted.y.tolist() == [true[number] for number in numbers(task.trusted)]
-    positions = task.shifted.trusted.tolist()
-    assert [numbers(task.train)[i] for i in positions] == numbers(task.trusted)
-    wrong = [label != true[number] for number, label in zip(numbers(task.train), task.train.y.tolist(), strict=True)]
-    assert wrong == task.shifted.flipped.tolist()
+    assert len(splits.trusted) == 60
+    assert splits.trusted.y.tolist() == [true[number] for number in numbers(splits.trusted)]
+    positions = splits.shifted.trusted.tolist()
+    assert [numbers(splits.train)[i] for i in positions] == numbers(splits.trusted)
+    wrong = [
+        label != true[number] for number, label in zip(numbers(splits.train), splits.train.y.tolist(), strict=True)
+    ]
+    assert wrong == splits.shifted.flipped.tolist()
     assert 70 <= sum(wrong) <= 110  # half of the 180 that are not trusted, within three standard deviations
-    assert task.truth_known
+    assert splits.truth_known
 
 
 def test_the_selection_split_is_disjoint_from_training_and_true(table: str) -> None:
-    task, true = csv_task(table, selection=50), truth(table)
-    held_out, seen = set(numbers(task.judged_on)), set(numbers(task.train))
+    splits, true = csv_splits(table, selection=50), truth(table)
+    held_out, seen = set(numbers(splits.test)), set(numbers(splits.train))
     assert (len(held_out), len(seen)) == (50, 190)
     assert not held_out & seen
     assert held_out | seen == set(true)
-    assert not held_out & set(numbers(task.trusted))
-    assert task.judged_on.y.tolist() == [true[number] for number in numbers(task.judged_on)]
+    assert not held_out & set(numbers(splits.trusted))
+    assert splits.test.y.tolist() == [true[number] for number in numbers(splits.test)]
+    loaded = numbers(load("csv", path=table).train)
+    assert [loaded[position] for position in splits.shifted.keep.tolist()] == numbers(splits.train)
 
 
 def test_without_selection_the_test_set_judges(table: str) -> None:
-    task, data = csv_task(table), load("csv", path=table)
+    splits, data = csv_splits(table), load("csv", path=table)
     assert isinstance(data.test, Samples)
-    assert numbers(task.judged_on) == numbers(data.test)
-    assert torch.equal(task.judged_on.y, data.test.y)
+    assert numbers(splits.test) == numbers(data.test)
+    assert torch.equal(splits.test.y, data.test.y)
 
 
 def test_the_seed_decides(table: str) -> None:
-    first, again, other = (csv_task(table, seed=seed, selection=30) for seed in (1, 1, 2))
+    first, again, other = (csv_splits(table, seed=seed, selection=30) for seed in (1, 1, 2))
     assert torch.equal(first.train.y, again.train.y)
     assert numbers(first.trusted) == numbers(again.trusted)
-    assert numbers(first.judged_on) == numbers(again.judged_on)
-    assert numbers(first.judged_on) != numbers(other.judged_on)
+    assert numbers(first.test) == numbers(again.test)
+    assert numbers(first.test) != numbers(other.test)
     assert numbers(first.trusted) != numbers(other.trusted)
 
 
 def test_a_selection_of_everything_is_refused(table: str) -> None:
     with pytest.raises(SettingsError, match="selection holds out 240 of 240 training samples: none would be left"):
-        csv_task(table, selection=240)
+        csv_splits(table, selection=240)
 
 
 def trusted_file(tmp_path: Path, indices: list[int]) -> str:
@@ -87,53 +91,53 @@ def trusted_file(tmp_path: Path, indices: list[int]) -> str:
     return str(file)
 
 
-def two_tables(folder: Path, rows: int = 300) -> str:
+def train_and_test_tables(folder: Path, rows: int = 300) -> str:
     write_table(folder / "train.csv", rows=rows)
     write_table(folder / "test.csv", rows=60, seed=1)
     return str(folder)
 
 
 def test_a_trusted_file_names_the_samples(tmp_path: Path) -> None:
-    table = two_tables(tmp_path / "tables")
+    table = train_and_test_tables(tmp_path / "tables")
     file = trusted_file(tmp_path, [31, 2, 0, 7, 8])
-    task = prepare(resolve({"dataset": "csv", "path": table, "shift": "none", "trusted_file": file}))
-    assert task.shifted.trusted.tolist() == [0, 2, 7, 8, 31]
-    everybody = numbers(load("csv", path=table).train)
-    assert numbers(task.trusted) == [everybody[i] for i in (0, 2, 7, 8, 31)]
-    assert not task.truth_known
+    splits = load_splits(resolve({"dataset": "csv", "path": table, "shift": "none", "trusted_file": file}))
+    assert splits.shifted.trusted.tolist() == [0, 2, 7, 8, 31]
+    loaded = numbers(load("csv", path=table).train)
+    assert numbers(splits.trusted) == [loaded[i] for i in (0, 2, 7, 8, 31)]
+    assert not splits.truth_known
 
 
 def test_a_trusted_file_serves_a_table_with_fewer_rows_than_would_be_drawn(tmp_path: Path) -> None:
-    small = two_tables(tmp_path / "small", rows=30)
+    small = train_and_test_tables(tmp_path / "small", rows=30)
     given = {"dataset": "csv", "path": small, "shift": "none", "trusted_file": trusted_file(tmp_path, list(range(9)))}
-    assert len(prepare(resolve(given)).trusted) == 9
+    assert len(load_splits(resolve(given)).trusted) == 9
 
 
 @pytest.mark.parametrize("more", [{"shift": "symmetric:0.4"}, {"shift": "none", "selection": 10}])
 def test_a_trusted_file_goes_with_data_as_they_are(tmp_path: Path, table: str, more: dict[str, object]) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2]), **more}
     with pytest.raises(SettingsError, match="set shift to none and hold out no selection"):
-        prepare(resolve(given))
+        load_splits(resolve(given))
 
 
 def test_a_trusted_file_beside_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2])}
     with pytest.raises(SettingsError, match=r"counts the rows of train\.csv, but .* is split at random"):
-        prepare(resolve(given))
+        load_splits(resolve(given))
 
 
 def test_data_as_they_are_need_to_be_told_what_to_trust(table: str) -> None:
-    with pytest.raises(SettingsError, match="shift none needs to be told which samples are trusted"):
-        prepare(resolve({"dataset": "csv", "path": table}))
+    with pytest.raises(SettingsError, match="shift none needs trusted samples"):
+        load_splits(resolve({"dataset": "csv", "path": table}))
 
 
 def test_a_trusted_set_that_misses_a_class_is_refused(tmp_path: Path) -> None:
-    table = two_tables(tmp_path / "tables")
+    table = train_and_test_tables(tmp_path / "tables")
     labels = load("csv", path=table).train.y
     no_cats = (labels < 2).nonzero().flatten().tolist()[:20]
     given = {"dataset": "csv", "path": table, "shift": "none", "trusted_file": trusted_file(tmp_path, no_cats)}
     with pytest.raises(ValueError, match="expected every one of 3 classes, missing 2"):
-        prepare(resolve(given))
+        load_splits(resolve(given))
 
 
 def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
@@ -142,22 +146,22 @@ def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
             for i in range(count):
                 write_image(tmp_path / split / name / f"{i}.png")
     given = {"dataset": "imagefolder", "path": str(tmp_path), "trusted": 8, "selection": 4, "shift": "pair:0.2"}
-    task = prepare(resolve(given))
-    assert isinstance(task.train, ImageFiles)
-    assert isinstance(task.trusted, ImageFiles)
-    assert isinstance(task.judged_on, ImageFiles)
-    assert (task.train.train, task.trusted.train, task.judged_on.train) == (True, False, False)
-    assert not set(task.judged_on.paths) & set(task.train.paths)
-    plain = as_they_are(task.train)
+    splits = load_splits(resolve(given))
+    assert isinstance(splits.train, ImageFiles)
+    assert isinstance(splits.trusted, ImageFiles)
+    assert isinstance(splits.test, ImageFiles)
+    assert (splits.train.train, splits.trusted.train, splits.test.train) == (True, False, False)
+    assert not set(splits.test.paths) & set(splits.train.paths)
+    plain = without_augmentation(splits.train)
     assert isinstance(plain, ImageFiles)
     assert not plain.train
-    assert plain.paths == task.train.paths
+    assert plain.paths == splits.train.paths
 
 
 def test_a_run_does_not_begin_with_its_trusted_samples() -> None:
     """The order of an epoch is not drawn as the trusted samples are: neither is the other's beginning."""
     for seed in range(3):
         settings = resolve({"dataset": "digits", "shift": "symmetric:0.4", "trusted": 100, "seed": seed})
-        task = prepare(settings)
-        first = torch.randperm(len(task.train), generator=epoch_generator(seed, 0))[:100]
-        assert len(set(task.shifted.trusted.tolist()) & set(first.tolist())) < 30
+        splits = load_splits(settings)
+        first = torch.randperm(len(splits.train), generator=epoch_generator(seed, 0))[:100]
+        assert len(set(splits.shifted.trusted.tolist()) & set(first.tolist())) < 30

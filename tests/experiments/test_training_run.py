@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.experiments.job import Job
 from adiw.experiments.settings import resolve
-from adiw.experiments.task import prepare
+from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
 from tests.counting import Counting
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler 
 def test_what_is_compiled(given: dict[str, str], estimation: bool) -> None:
     settings = resolve({"dataset": "digits", **given})
     for asked in (False, True):
-        job = Job(settings, prepare(settings), CPU, 0, compiled=asked)
+        job = TrainingRun(settings, load_splits(settings), CPU, 0, compiled=asked)
         assert (job.model._compiled_call_impl is not None) == asked
         assert translates(job.reweight) == (estimation and asked)
 
@@ -56,12 +56,13 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
     given = [{"transform": "features"}, {}, {"transform": "features", "seed": 1}]
     settings = [resolve({"dataset": "digits", "epochs": 3, **some}) for some in given]
     jobs, plain = (
-        [Job(one, prepare(one), CPU, 0, compiled=compiled) for one in settings] for compiled in (True, False)
+        [TrainingRun(one, load_splits(one), CPU, 0, compiled=compiled) for one in settings]
+        for compiled in (True, False)
     )
     for _ in range(3):
         for job in (*jobs, *plain):
-            job.queue()
-            job.collect()
+            job.queue_epoch()
+            job.collect_epoch()
     for job, other in zip(jobs, plain, strict=True):
         torch.testing.assert_close(job.weights(), other.weights(), rtol=1e-3, atol=1e-3)
     assert backend.calls > 3 * len(jobs)
@@ -70,7 +71,7 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
 
 def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     settings = resolve({"dataset": "digits", "method": "adiw-kl"})
-    reweight = Job(settings, prepare(settings), CPU, 0).reweight
+    reweight = TrainingRun(settings, load_splits(settings), CPU, 0).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
     assert reweight.val_stream.every == other.val_stream.every == 4
@@ -78,12 +79,12 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
 
 def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = resolve({"dataset": "digits"})
-    job = Job(settings, prepare(settings), CPU, 0)
+    job = TrainingRun(settings, load_splits(settings), CPU, 0)
     monkeypatch.setattr(job, "stream", object())  # as on a GPU
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
-    with job.place():
+    with job.on_stream():
         assert torch.backends.cudnn.benchmark
-    with suppress(KeyError), job.place():
+    with suppress(KeyError), job.on_stream():
         raise KeyError
     assert not torch.backends.cudnn.benchmark
 
@@ -92,9 +93,9 @@ def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytes
 def test_what_hangs_on_the_device_is_not_taken_over_from_a_checkpoint(optimizer: str) -> None:
     """A run that was begun on a CPU goes on where the learning rate is a tensor, as on a GPU."""
     settings = resolve({"dataset": "digits", "epochs": 2, "optimizer": optimizer, "lr": 0.01})
-    first, second = (Job(settings, prepare(settings), CPU, 0) for _ in range(2))
-    first.queue()
-    first.collect()
+    first, second = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
+    first.queue_epoch()
+    first.collect_epoch()
     (group,) = second.optimizer.param_groups
     group["lr"] = torch.tensor(0.01)
     second.restore(copy.deepcopy(first.state()))
@@ -102,12 +103,12 @@ def test_what_hangs_on_the_device_is_not_taken_over_from_a_checkpoint(optimizer:
     assert isinstance(group["lr"], torch.Tensor)
     group["lr"] = 0.01  # as an optimizer on the CPU wants it
     for job in (first, second):
-        job.queue()
-        job.collect()
+        job.queue_epoch()
+        job.collect_epoch()
     assert first.metrics == second.metrics
 
 
 def test_every_setting_of_a_sweep_may_have_a_translation() -> None:
     settings = resolve({"dataset": "digits"})
-    Job(settings, prepare(settings), CPU, 0, compiled=True)
+    TrainingRun(settings, load_splits(settings), CPU, 0, compiled=True)
     assert torch._dynamo.config.cache_size_limit >= 35  # as many as digits-widths has

@@ -1,4 +1,4 @@
-"""When a run is called dead, and when it must not be."""
+"""When a run is dead, when it is not, and what the message advises."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from adiw.experiments.watch import PATIENCE, DeadRunError, check_alive
+from adiw.experiments.dead_run import PATIENCE, DeadRunError, check_alive
 
 
 def epochs(*accuracies: float, loss: float = 1.0, nonfinite: float = 0.0) -> list[dict[str, float]]:
@@ -19,14 +19,14 @@ def test_a_loss_that_is_not_finite_is_death(loss: float) -> None:
         check_alive(epochs(90.0, 90.0, loss=loss), 10)
 
 
-def test_most_samples_left_out_is_death_though_the_loss_looks_healthy() -> None:
+def test_a_run_whose_samples_are_mostly_masked_is_dead_though_its_loss_is_finite() -> None:
     with pytest.raises(DeadRunError, match="epoch 1: 100% of the losses are not finite"):
         check_alive(epochs(90.0, loss=0.0, nonfinite=1.0), 10)
     check_alive(epochs(90.0, nonfinite=0.5), 10)
     check_alive(epochs(90.0, nonfinite=0.01), 10)
 
 
-def test_only_the_last_row_tells_of_losses() -> None:
+def test_only_the_last_row_is_checked_for_losses() -> None:
     rows = epochs(90.0, loss=math.nan) + epochs(90.0)
     check_alive(rows, 10)
 
@@ -69,3 +69,35 @@ def test_of_two_classes_a_run_can_have_learned() -> None:
     with pytest.raises(DeadRunError, match="at chance for 5 epochs"):
         check_alive(epochs(95.0, *[50.0] * 5), 2)
     check_alive(epochs(*[58.0] * 20), 2)  # a hard problem is not a dead run
+
+
+def weighted(row: tuple[float, float, float, float]) -> dict[str, float]:
+    loss, accuracy, ess, mean = row
+    return {"loss": loss, "nonfinite": 0.0, "accuracy": accuracy, "ess": ess, "weight_mean": mean}
+
+
+WARM_UP = (2.3, 40.0, 1000.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        ((2.7, 10.0, 20.0, 1.0), "effective sample size 20 of 1000, mean weight 1"),
+        ((5e4, 10.0, 900.0, 2e4), "effective sample size 900 of 1000, mean weight 2e+04"),
+        ((math.nan, 10.0, math.nan, math.nan), "effective sample size nan of 1000, mean weight nan"),
+    ],
+)
+def test_weights_that_diverge_before_the_losses_are_named(bad: tuple[float, ...], named: str) -> None:
+    rows = [weighted(row) for row in (WARM_UP, *[bad] * PATIENCE)]
+    with pytest.raises(DeadRunError) as raised:
+        check_alive(rows, 10, estimated=1000)
+    assert str(raised.value).endswith(f"; the weights diverged first (epoch 2: {named}): lower step_size, or set cap")
+    with pytest.raises(DeadRunError, match="; lower the learning rate"):
+        check_alive(rows, 10)  # a method without a step size
+
+
+@pytest.mark.parametrize("first", [(1e6, 10.0, 20.0, 1.0), (math.inf, 10.0, 900.0, 1.0), (2.3, 10.0, 300.0, 1.0)])
+def test_losses_that_diverge_before_the_weights_are_the_learning_rate(first: tuple[float, ...]) -> None:
+    rows = [weighted(row) for row in (WARM_UP, *[first] * PATIENCE)]
+    with pytest.raises(DeadRunError, match=r"; lower the learning rate$"):
+        check_alive(rows, 10, estimated=1000)

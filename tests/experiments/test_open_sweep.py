@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from adiw.experiments.recipes import load_file
+from adiw.experiments.resume import open_sweep
 from adiw.experiments.settings import SettingsError
-from adiw.experiments.sweep_folder import open_sweep
 from tests.experiments.small_sweeps import TEXT, small, write_recipe
 
 

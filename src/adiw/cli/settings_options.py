@@ -1,0 +1,50 @@
+"""Command-line options made from the fields of ``Settings``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import Field, fields
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from adiw.experiments.settings import Settings, default_text
+
+Command = Callable[..., None]
+
+
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Give a command an option for each of these settings, or for all.
+
+    Its parameter ``given`` gets the settings that are on the command line.
+    """
+    chosen = [about for about in fields(Settings) if not names or about.name in names]
+
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            given = {about.name: values.pop(about.name) for about in chosen}
+            command({name: value for name, value in given.items() if value is not None}, **values)
+
+        parameters = [*map(_option, chosen), *(own[name] for name in own if name != "given")]
+        keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _option(about: Field[Any]) -> inspect.Parameter:
+    """The option of a setting. Its value is None if it is not on the command line."""
+    hint = get_type_hints(Settings)[about.name]
+    kind = next((plain for plain in (bool, str, int, float) if plain in getattr(hint, "__args__", (hint,))), str)
+    default = default_text(about.name)
+    text = f"{about.metadata['text']} [default: {default}]." if default else f"{about.metadata['text']}."
+    option = typer.Option(help=text, rich_help_panel=about.metadata["group"])
+    return inspect.Parameter(
+        about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )

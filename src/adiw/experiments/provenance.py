@@ -1,0 +1,50 @@
+"""Versions, hardware and commit that the figures of a run were made with."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import adiw
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """What a record says about the program and the machine."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "versions": {
+            "adiw": adiw.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "hardware": {"device": gpu or platform.processor() or platform.machine(), "cpus": os.cpu_count()},
+        "commit": commit(),
+    }
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the source tree that this package is imported from; None for an installed package.
+
+    It is read once: a commit that is made while a run trains is not the one that trains it. $ADIW_COMMIT names it
+    where the tree is copied without its history.
+    """
+    given = os.environ.get("ADIW_COMMIT")
+    if given:
+        return given
+    tree = Path(__file__).parents[3]
+    if not (tree / ".git").exists():  # installed: a repository further up belongs to another project
+        return None
+    try:
+        command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+        return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

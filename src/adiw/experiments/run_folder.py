@@ -1,0 +1,91 @@
+"""The folder of a run or a sweep: every file is replaced as a whole, or grows by whole lines."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adiw.engine.checkpoint import write_atomically
+from adiw.experiments.checked_io import SUMS, Row, json_line, read_json, sums_of
+
+
+class Folder:
+    """The folder of a run or a sweep."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self) -> None:
+        """Make the folder and check that it can be written to, before anything slow."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            marker = self.path / ".writable"
+            marker.write_bytes(b"")
+            marker.unlink()
+        except OSError as error:
+            reason = error.strerror or "unknown reason"
+            text = f"cannot write to the folder {self.path} ({reason}): choose another"
+            raise type(error)(error.errno, text) from error
+
+    def read_json(self, name: str) -> Any:
+        """The content of the file; None without a file."""
+        file = self.path / name
+        return read_json(file) if file.exists() else None
+
+    def write_json(self, name: str, content: Any) -> None:
+        self._write(name, (json.dumps(content, indent=2) + "\n").encode())
+
+    def write_rows(self, name: str, rows: list[Row]) -> None:
+        """Replace the file by a line of JSON for each row."""
+        self._write(name, "".join(map(json_line, rows)).encode())
+
+    def append_row(self, name: str, row: Row) -> None:
+        """Add a line of JSON; a last line that a crash has cut short is removed first."""
+        with (self.path / name).open("ab+") as target:
+            size = target.tell()
+            target.seek(max(size - 1, 0))
+            if target.read() not in (b"", b"\n"):
+                target.seek(0)
+                target.truncate(target.read().rfind(b"\n") + 1)
+            target.write(json_line(row).encode())
+
+    def write_array(self, name: str, array: np.ndarray[Any, Any]) -> None:
+        payload = io.BytesIO()
+        np.save(payload, array, allow_pickle=False)
+        self._write(name, payload.getvalue())
+
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def write_sums(self, *names: str) -> None:
+        """Write SHA256SUMS for these files; call ``remove_sums`` before one of them changes."""
+        self._write(SUMS, sums_of(self.path, names))
+
+    def remove_sums(self) -> None:
+        self.remove(SUMS)
+
+    def _write(self, name: str, payload: bytes) -> None:
+        write_atomically(self.path / name, payload)
+
+
+class NullFolder(Folder):
+    """The folder as seen by processes other than the first: nothing is written."""
+
+    def create(self) -> None:
+        pass
+
+    def append_row(self, name: str, row: Row) -> None:
+        pass
+
+    def remove(self, name: str) -> None:
+        pass
+
+    def write_sums(self, *names: str) -> None:
+        pass
+
+    def _write(self, name: str, payload: bytes) -> None:
+        pass
