@@ -67,6 +67,20 @@ def test_again_it_goes_on_and_nothing_runs_twice(adiw: Command) -> None:
     assert (third.out, third.err) == (said.out, "adiw: 4 done\n")
 
 
+def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> None:
+    adiw("sweep", "mine.toml", *SMALL)
+    file = OUT / "results.jsonl"
+    whole = file.read_text()
+    file.write_text(whole.replace('"trial": 0', '"trial": 1', 1))  # still valid JSON
+    for command in (["sweep", "mine.toml", *SMALL], ["report", OUT]):
+        said = adiw(*command)
+        assert said.code == 2
+        assert said.err.startswith(f"adiw: {file} is damaged (its digest is not the one in SHA256SUMS")
+    file.write_text(whole)
+    assert adiw("sweep", "mine.toml", *SMALL[:-1], 2).code == 0
+    assert len(records()) == 4
+
+
 def test_dead_and_failed_runs_are_told_and_shown(adiw: Command) -> None:
     some = ("--method", "Dies", "--method", "Fails", "--method", "Uniform", "--shift", "little", "--trials", 1)
     said = adiw("sweep", "mine.toml", *some)

@@ -10,6 +10,7 @@ from typing import Any
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
+from adiw.experiments.checked_io import read_lines
 from adiw.experiments.recipe import Recipe
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import Settings, SettingsError, resolve
@@ -95,6 +96,8 @@ def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
         if changed:
             text = f"{out} holds the sweep {recipe.name} with other settings ({'; '.join(changed)})"
             raise SettingsError(f"{text}: choose another folder with --out")
+    for records in sorted(out.glob("*.jsonl")):
+        read_lines(records)  # refuses a damaged file, before its digest is removed because it grows again
     folder.create()
     folder.remove_sums()
     folder.write_json("recipe.json", given)
