@@ -32,7 +32,7 @@ Compiled = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")]
 
 
-@settings_options()
+@settings_options
 def run(
     given: dict[str, Any],
     out: Annotated[

@@ -15,27 +15,19 @@ from adiw.experiments.settings import Settings, default_text
 Command = Callable[..., None]
 
 
-def settings_options(*names: str) -> Callable[[Command], Command]:
-    """Give a command an option for each of these settings, or for all.
+def settings_options(command: Command) -> Command:
+    """Give a command an option for every setting; its parameter ``given`` gets those on the command line."""
+    own = inspect.signature(command, eval_str=True).parameters
 
-    Its parameter ``given`` gets the settings that are on the command line.
-    """
-    chosen = [about for about in fields(Settings) if not names or about.name in names]
+    @functools.wraps(command)
+    def call(**values: Any) -> None:
+        given = {about.name: values.pop(about.name) for about in fields(Settings)}
+        command({name: value for name, value in given.items() if value is not None}, **values)
 
-    def decorate(command: Command) -> Command:
-        own = inspect.signature(command, eval_str=True).parameters
-
-        @functools.wraps(command)
-        def call(**values: Any) -> None:
-            given = {about.name: values.pop(about.name) for about in chosen}
-            command({name: value for name, value in given.items() if value is not None}, **values)
-
-        parameters = [*map(_option, chosen), *(own[name] for name in own if name != "given")]
-        keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-        call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        return call
-
-    return decorate
+    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
+    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    return call
 
 
 def _option(about: Field[Any]) -> inspect.Parameter:
