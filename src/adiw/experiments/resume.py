@@ -22,7 +22,8 @@ def resumed_settings(out: Path, given: Mapping[str, Any]) -> Settings:
     The first process reads the file for all, since only its machine may have it.
     """
     processes = current_processes()
-    found = processes.broadcast_object(_config(Folder(out)) if processes.rank == 0 else None)
+    read = _config(Folder(out)) if processes.rank == 0 else {}
+    found = processes.broadcast_object(read)
     check_same(found, {**found, **given})
     try:
         return resolve({**found, **given})
