@@ -151,7 +151,30 @@ def accuracy_by_epoch() -> Figure:
     return figure
 
 
+def overview() -> Figure:
+    """Digits with 40% wrong labels: test accuracy without and with weights, and the mean weights, by epoch."""
+    sweep = read_sweep(ROOT / "paper" / "results" / "digits-divergences")
+    figure = Figure(figsize=(8.4, 2.9), layout="constrained")
+    accuracy, weight = figure.subplots(1, 2)
+    for row, name in (("Uniform", "uniform"), ("ADIW-KL", "adiw")):
+        _mean_curve(accuracy, sweep, row, "accuracy", name, looks(sweep.rows)[row].colour)
+    _mean_curve(weight, sweep, "ADIW-KL", "weight_intact", "right labels", INTACT)
+    _mean_curve(weight, sweep, "ADIW-KL", "weight_mislabelled", "wrong labels", MISLABELLED)
+    for axes, title in ((accuracy, "test accuracy (%)"), (weight, "mean weight")):
+        axes.set_title(title, loc="left")
+        axes.set(xlabel="epoch")
+        axes.legend(loc="center right")
+    return figure
+
+
+def _mean_curve(axes: Axes, sweep: Results, row: str, measure: str, label: str, colour: str) -> None:
+    """The mean over the finished trials, by epoch."""
+    curves = torch.tensor([trial.curves[measure] for trial in sweep.cells[row, "40% symmetric"].done])
+    axes.plot(range(1, curves.shape[1] + 1), curves.mean(0), color=colour, label=label)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "overview": overview,
     "widths": widths,
     "overshoot": overshoot,
     "measured-widths": measured_widths,
