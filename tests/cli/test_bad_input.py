@@ -66,7 +66,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--seed", "-1"], "seed must be from 0 to "),
         (["--workers", "-1"], "workers must be at least 0, got -1"),
         (["--cap", "0.5"], "cap must be None or at least 1, the mean weight, got 0.5"),
-        (["--min-ess", "2"], "min_ess is a share of the batch and must be from 0 to 1, got 2.0"),
+        (["--min-ess", "2"], "min_ess is a fraction of the batch and must be from 0 to 1, got 2.0"),
         (["--selection", "1297"], "selection holds out 1297 of 1297 training samples: none would be left"),
         # trusted samples
         (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), got 5000"),

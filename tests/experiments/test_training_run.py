@@ -44,7 +44,7 @@ def test_what_is_compiled(given: dict[str, str], estimation: bool) -> None:
 
 def translates(reweight: Any) -> bool:
     """Whether a part of it goes through torch.compile."""
-    parts = vars(reweight) | vars(getattr(reweight, "virtual", reweight))
+    parts = vars(reweight) | vars(getattr(reweight, "functional", reweight))
     return bool({"estimate", "_outputs"} & parts.keys()) or isinstance(parts.get("solve"), partial)
 
 

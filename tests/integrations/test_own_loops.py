@@ -93,7 +93,7 @@ def test_a_training_set_that_changes_its_length(train: Callable[..., ADIW], tmp_
         train(Indexed(rows(60)), nn.Linear(4, 3))
     longer = train(Indexed(rows(60)), nn.Linear(4, 3), num_train=60)
     with pytest.raises(
-        ValueError, match=r"this state is of 60 training samples, but there are 40 now: .*the same set"
+        ValueError, match=r"this state is of 60 training samples, but there are 40 now: .*the same training set"
     ):
         train(Indexed(rows()), nn.Linear(4, 3)).load_state_dict(longer.state_dict())
 
