@@ -3,8 +3,7 @@
 A table stands between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECORD is a path from the page:
 
 - ``table: .../summary.json``: the table of ``adiw demo``;
-- ``table: FOLDER``: the accuracy table of a sweep, or the records of ``make torture``;
-- ``brief: FOLDER``: the accuracy table of a sweep without differences and further notes;
+- ``table: FOLDER``: the records of ``make torture``;
 - ``divergences: FOLDER``: all divergences in all sweeps below the folder;
 - the kinds in ``paper.tables``: results, deviations, times and stages beside those of the paper.
 """
@@ -17,16 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from adiw.reports.folders import is_sweep, read_sweep
-from adiw.reports.grid import NONE, Grid, to_markdown
-from adiw.reports.notes import DIFFERENCE, NOT_RUN
-from adiw.reports.results import Results
-from adiw.reports.tables import accuracy_table
+from adiw.reports.grid import NONE, to_markdown
 from divergence_table import divergence_table
 from paper.tables import DRAWN
 
 _DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
-_KINDS = "|".join(("table", "brief", "divergences", *DRAWN))
+_KINDS = "|".join(("table", "divergences", *DRAWN))
 _TABLE = re.compile(rf"(<!-- ({_KINDS}): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -40,25 +35,9 @@ def _draw(kind: str, record: Path) -> str:
         return DRAWN[kind](record)
     if kind == "divergences":
         return to_markdown(divergence_table(record))
-    if kind == "brief":
-        return to_markdown(brief_table(read_sweep(record)))
     if record.is_file():
         return demo_table(json.loads(record.read_text()))
-    return to_markdown(accuracy_table(read_sweep(record))) if is_sweep(record) else torture_table(record)
-
-
-def brief_table(results: Results) -> Grid:
-    """The accuracy table without differences; its notes say what figures and bold mean, and what is not run yet."""
-    whole = accuracy_table(results)
-    kept = [at for at, head in enumerate(whole.head) if head.name != "diff."]
-    rows = [[boxes[at] for at in kept] for boxes in whole.rows]
-    figures, *others = whole.notes
-    notes = [
-        figures.removesuffix(f" {DIFFERENCE}"),
-        others[0],
-        *(note for note in others if note.startswith(NOT_RUN)),
-    ]
-    return Grid(whole.title, [whole.head[at] for at in kept], rows, notes)
+    return torture_table(record)
 
 
 def demo_table(summary: dict[str, Any]) -> str:
