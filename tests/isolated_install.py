@@ -26,8 +26,8 @@ def closure(requirements: list[str]) -> dict[str, metadata.Distribution]:
     seen: set[tuple[str, str]] = set()
     todo = [(Requirement(text), "") for text in requirements]
     while todo:
-        requirement, asked_for = todo.pop()
-        if requirement.marker and not requirement.marker.evaluate({"extra": asked_for}):
+        requirement, requested_extra = todo.pop()
+        if requirement.marker and not requirement.marker.evaluate({"extra": requested_extra}):
             continue
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
         for extra in ("", *requirement.extras):

@@ -111,7 +111,7 @@ def test_an_extra_alone_is_enough_for_its_features(extra: str, tmp_path: Path) -
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_without_its_extra_the_error_says_what_to_install(tmp_path: Path) -> None:
+def test_without_its_extra_the_error_names_what_to_install(tmp_path: Path) -> None:
     folder = installed(tmp_path / "core", PROJECT["dependencies"])
     done = run(folder, EACH.format(table=WITHOUT))
     errors = done.stdout.splitlines()

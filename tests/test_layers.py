@@ -16,7 +16,7 @@ MATHS = {TOP, "matching"}  # tensors in, tensors out
 METHOD = MATHS | {"divergences", "distributed", "reweighting"}
 PUBLIC = "__init__"
 CORE = METHOD | {PUBLIC, "classic"}
-BESIDE = {"baselines", "data", "shifts", "models"}  # they import the core, and not each other
+BESIDE = {"baselines", "data", "shifts", "models"}  # these import the core, and not each other
 # What each package may import besides itself.
 ALLOWED: dict[str, set[str]] = {
     TOP: set(),

@@ -13,7 +13,7 @@ _FLOAT32 = torch.finfo(torch.float32)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether it is a real number or infinity; not nan, not a boolean, and not too large for a float.
+    """True for real numbers and infinity; false for nan, booleans and integers too large for a float.
 
     >>> is_real(float("inf")), is_real("1"), is_real(True), is_real(10**400)
     (True, False, False, False)
@@ -27,7 +27,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
-    """Whether it is a number within the range of float32, at least ``least``.
+    """True for numbers within the range of float32 that are at least ``least``.
 
     >>> is_number(2), is_number(float("inf")), is_number(1e300), is_number(-1, least=0)
     (True, False, False, False)
@@ -36,12 +36,12 @@ def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
 
 
 def is_positive(value: object) -> TypeGuard[float]:
-    """Whether it is a positive number that float32 can hold and divide by."""
+    """True for positive numbers that float32 can hold and divide by."""
     return is_number(value, _FLOAT32.tiny)
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """Whether it is an integer of at most 64 bits, at least ``least``.
+    """True for integers of at most 64 bits that are at least ``least``.
 
     >>> is_count(3), is_count(3.0), is_count(-1), is_count(0, least=1)
     (True, False, False, False)
@@ -49,8 +49,17 @@ def is_count(value: object, least: int = 0) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**63
 
 
+def kind_of(value: object) -> str:
+    """The dtype of a tensor, or the class of another object, for error messages.
+
+    >>> kind_of(torch.zeros(2)), kind_of("text")
+    ('torch.float32', 'str')
+    """
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
+
+
 def check_count(name: str, value: object, least: int) -> None:
-    """Raise unless it is an integer, at least ``least``.
+    """Raise unless ``value`` is an integer of at least ``least``.
 
     >>> check_count("steps", 0, least=1)
     Traceback (most recent call last):
@@ -63,20 +72,18 @@ def check_count(name: str, value: object, least: int) -> None:
 
 
 def check_vector(name: str, value: object, like: Tensor | None = None) -> None:
-    """Raise unless it is a floating-point tensor (n,), as long as ``like``. Its values are not read."""
+    """Raise unless ``value`` is a floating-point tensor (n,) of the shape of ``like``. Its values are not read."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} must be a floating-point tensor (n,), got {kind}")
+        raise TypeError(f"{name} must be a floating-point tensor (n,), got {kind_of(value)}")
     if value.ndim != 1 or len(value) == 0 or (like is not None and value.shape != like.shape):
         expected = "(n,) with at least one entry" if like is None else tuple(like.shape)
         raise ValueError(f"{name} must be {expected}, got {tuple(value.shape)}")
 
 
 def check_labels(name: str, value: object) -> None:
-    """Raise unless it is an integer tensor (n,) of class numbers, 0 or larger."""
+    """Raise unless ``value`` is an integer tensor (n,) of class numbers, 0 or larger."""
     if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-        kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"{name} must be an integer tensor (n,), got {kind}")
+        raise TypeError(f"{name} must be an integer tensor (n,), got {kind_of(value)}")
     if value.ndim != 1 or bool((value < 0).any()):
         raise ValueError(
             f"{name} must be class numbers (n,), 0 or larger, got {tuple(value.shape)} {value.tolist()[:5]}"

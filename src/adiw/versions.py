@@ -1,4 +1,4 @@
-"""Check that an optional package is installed in a supported version."""
+"""Check that a package is installed in a supported version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from importlib import metadata
 
 
 def require(package: str, least: str, extra: str | None = None) -> None:
-    """Raise ImportError unless ``package`` is installed in version ``least`` or later; ``extra`` installs it.
+    """Raise ImportError unless ``package`` is installed in version ``least`` or later.
+
+    ``extra`` names the extra of adiw that installs it.
 
     >>> require("torch", "2.6")
     >>> require("torch", "99.0")  # doctest: +ELLIPSIS
