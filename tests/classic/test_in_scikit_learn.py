@@ -30,7 +30,7 @@ def routing() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def samples() -> tuple[np.ndarray, np.ndarray]:
-    """Two samples whose columns are on scales that are far apart."""
+    """Two samples whose columns have very different scales."""
     train, test = gaussian_shift(dim=2).sample(0, 300, 80)
     scale = np.array([100.0, 0.01])
     return train * scale, test * scale
@@ -44,9 +44,9 @@ def test_a_pipeline_transforms_both_samples(estimator: BaseEstimator, samples: t
     pipeline = Pipeline([("scale", StandardScaler()), ("ratio", last)], transform_input=["X_test"])
     fit = clone(pipeline).fit(train, X_test=test)
     scale = StandardScaler().fit(train)
-    by_hand = clone(estimator).fit(scale.transform(train), scale.transform(test))
-    np.testing.assert_array_equal(fit[-1].weights_, by_hand.weights_)
-    np.testing.assert_array_equal(fit.predict(test), by_hand.predict(scale.transform(test)))
+    small_critic = clone(estimator).fit(scale.transform(train), scale.transform(test))
+    np.testing.assert_array_equal(fit[-1].weights_, small_critic.weights_)
+    np.testing.assert_array_equal(fit.predict(test), small_critic.predict(scale.transform(test)))
     assert fit[-1].weights_.std() > 0.2  # the weights show the shift
 
 
@@ -57,8 +57,8 @@ def test_without_routing_y_is_passed_on_unchanged(
     train, test = samples
     scale = StandardScaler().fit(train)
     fit = make_pipeline(StandardScaler(), clone(estimator)).fit(train, scale.transform(test))
-    by_hand = clone(estimator).fit(scale.transform(train), X_test=scale.transform(test))
-    np.testing.assert_array_equal(fit[-1].weights_, by_hand.weights_)
+    small_critic = clone(estimator).fit(scale.transform(train), X_test=scale.transform(test))
+    np.testing.assert_array_equal(fit[-1].weights_, small_critic.weights_)
 
 
 @every_estimator
@@ -87,7 +87,7 @@ def test_a_missing_second_sample_is_an_error(estimator: BaseEstimator) -> None:
 @every_estimator
 def test_grid_search_finds_a_width_near_the_best(estimator: BaseEstimator) -> None:
     problem = gaussian_shift()
-    train, test = problem.sample(0, 400, 400)  # as many of each, so that both are split
+    train, test = problem.sample(0, 400, 400)  # equal sizes, so that both are split
     widths = [0.01, 0.5, 30.0]
     search = GridSearchCV(clone(estimator), {"width": widths}, cv=3).fit(train, test)
     true = problem.ratio(train)
@@ -109,7 +109,7 @@ def test_the_score_falls_short_of_the_true_ratio_by_half_the_squared_error(estim
 
 
 def test_the_weights_serve_as_sample_weight() -> None:
-    """A line through a curve must fit best where the test points are."""
+    """A weighted linear fit of a curve is best near the test points."""
     rng = np.random.default_rng(0)
     train, test = rng.normal(0.0, 1.0, (800, 1)), rng.normal(1.0, 0.3, (200, 1))
     y, y_test = np.square(train[:, 0]), np.square(test[:, 0])
@@ -121,7 +121,7 @@ def test_the_weights_serve_as_sample_weight() -> None:
 
 
 class OneSample:
-    """Compares a sample with itself: the checks call fit(X, y) with labels, while a ratio has two samples."""
+    """Compares a sample with itself: scikit-learn's checks call fit(X, y) with labels, not with a second sample."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         return super().fit(X, X_test=X)  # type: ignore[misc]

@@ -22,8 +22,8 @@ def squared_error(weights, truth):
 
 @pytest.mark.parametrize("estimator", [KLIEP(width=WIDTH), LSIF(width=WIDTH)], ids=["kliep", "lsif"])
 def test_median_error_over_twenty_seeds_is_at_most_two_hundredths(estimator):
-    # LSIF's default penalty was chosen on these seeds: benchmarks/oracle_error.py has it on others, where its median
-    # is a little above this bound.
+    # LSIF's default penalty was chosen on these seeds. benchmarks/oracle_error.py uses others, where its median error
+    # is slightly above this bound.
     problem = gaussian_shift()
     errors = []
     for seed in range(20):
@@ -79,7 +79,7 @@ def test_kmm_matches_the_kernel_means_and_follows_the_ratio():
     grid = np.linspace(-2, 3, 50)[:, None]
     weighted = rbf_features(grid, train, WIDTH) @ fit.weights_ / len(train)
     assert np.abs(weighted - mean_features(test, grid, WIDTH)).max() < 0.01
-    # Kernel mean matching is loose pointwise; smoothed over a kernel width it must follow the true ratio.
+    # Single weights of kernel mean matching are inaccurate; smoothed over a kernel width they follow the true ratio.
     smooth = fit.predict(train)
     assert np.corrcoef(smooth, problem.ratio(train))[0, 1] > 0.9
 
@@ -111,7 +111,7 @@ def test_dynamic_step_run_to_convergence_agrees_with_the_classic_estimator(name)
     value = float(problem.objective(params))
     assert value - fit.objective_ <= 1e-3 * abs(fit.objective_)
     assert value - fit.objective_ >= -1e-4 * abs(fit.objective_)
-    if name != "mmd":  # where the optimum is flat the weights may differ; these two pin them
+    if name != "mmd":  # the optimum of the others is flat, so their weights may differ
         difference = problem.weights(params).numpy() - fit.weights_
         assert np.sqrt(np.mean(difference**2)) < 0.03
 

@@ -1,10 +1,9 @@
 """Algorithms 1 and 2 as literal loops on numpy arrays, each with its variant for parametric weight models.
 
-Shared conventions: nothing is changed in place; the store is a vector over all training samples, or
-for a parametric model over all validation samples; the last index of the loop is read as "what the last step
-produced", so one step updates once. `gradient(w, z_train, z_val)` and `project(w, z_train, z_val)` see one
-batch, or one class of it. The retrieved weights are not projected before the first step, and zero steps leave
-them as they are.
+Nothing is changed in place. The store is a vector over all training samples, or over all validation samples for a
+parametric model. `gradient(w, z_train, z_val)` and `project(w, z_train, z_val)` are called with one batch, or with
+one class of it. The weights read from the store are not projected before the first step, and zero steps do not
+change them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Optima of the projection, KMM, KLIEP and LSIF problems by interior-point methods, each with a certificate.
 
-Every `gap` is computed from the returned point alone (never read off the solver): it is a proven bound on how
-far `value` lies above the true minimum, up to the rounding of its own evaluation. The kernel is written again
-here, in one vectorised line, so that the solvers stay usable on a few hundred points.
+Every `gap` is computed from the returned point, not by the solver: it is a proven bound on `value` minus the true
+minimum, up to rounding. The kernel is written again here, in one vectorised line, so that the solvers are fast enough
+for a few hundred points.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ def lsif_reference(z_train: Array, z_val: Array, width: float, penalty: float) -
     try:
         result = solvers.qp(matrix(H / np.outer(unit, unit)), matrix(-c / unit), G, h, options=TIGHT)
     except ArithmeticError as error:
-        raise ValueError("a validation point is almost out of reach: the problem is all but unbounded") from error
+        raise ValueError(
+            "a validation point is far from all training points: the problem is almost unbounded"
+        ) from error
     b = np.maximum(np.array(result["x"]).ravel(), 0.0) / unit
     value = float(0.5 * b @ H @ b - c @ b)
     stretch = float(np.max(c / (H @ b)))

@@ -24,7 +24,7 @@ def numeric_gradient(f: Callable[[ref.Array], float], x: ref.Array) -> ref.Array
     return np.array([(f(x + step * e) - f(x - step * e)) / (2 * step) for e in np.eye(len(x))])
 
 
-def test_gaussian_by_hand() -> None:
+def test_gaussian_of_known_points() -> None:
     k = ref.gaussian(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[0.0, 0.0]]), 5.0)
     np.testing.assert_allclose(k[:, 0], [1.0, np.exp(-0.5)], rtol=1e-15)
 

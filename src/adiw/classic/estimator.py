@@ -17,7 +17,7 @@ LARGEST = 1e18
 
 
 class DensityRatioEstimator(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn estimator of two samples: ``fit`` takes the second as y, or as metadata X_test."""
+    """A scikit-learn estimator of two samples: ``fit`` takes the second as y or as the metadata X_test."""
 
     __metadata_request__fit: ClassVar = {"X_train": UNUSED}  # X_train is scikit-learn's X, not metadata
     __metadata_request__score: ClassVar = {"X_train": UNUSED}
@@ -69,7 +69,7 @@ def check_points(estimator: Any, X: ArrayLike) -> Array:
 
 
 def _check_settings(estimator: Any) -> None:
-    """Check the counts and the tolerance that the estimator has."""
+    """Check those of these settings that the estimator has."""
     for name, least in (("centres", 1), ("folds", 2), ("block", 2), ("max_steps", 1)):
         check_count(name, getattr(estimator, name, least), least)
     tolerance = getattr(estimator, "tolerance", 1.0)

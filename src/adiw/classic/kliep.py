@@ -25,7 +25,7 @@ class KLIEP(KernelModel):
         width: sigma of the kernel, "median" (the median distance), or "cv" (largest held-out likelihood).
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of the test sample, for "cv".
-        tolerance: largest distance of the objective from the optimum (a bound that holds, not an estimate).
+        tolerance: upper bound on the distance of the objective from the optimum.
         random_state: draws the centres and the folds.
 
     Attributes:
@@ -85,7 +85,7 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
     phi = psi / bar
     reached = phi @ uniform > 1e-200  # the likelihood of the other test points is zero for all coefficients
     if not (reached.any() and mean.max() > 0):
-        raise ValueError("no training point lies within reach of a test point: use a larger width")
+        raise ValueError("all kernels between training and test points are zero: use a larger width")
     phi, share = phi[reached], share[reached] / share[reached].sum()
     theta: Array = uniform if start is None else 0.9 * start * bar + 0.1 * uniform
     for _ in range(100):
@@ -98,7 +98,9 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
         target = non_negative_qp.solve(curvature, curvature @ theta - gradient, start=theta)
         theta = _line_search(theta, target - theta, gradient, phi, share)
     else:
-        warnings.warn(f"KLIEP: not within {tolerance:g} of the optimum after 100 Newton steps", stacklevel=2)
+        warnings.warn(
+            f"KLIEP: the objective is not within {tolerance:g} of the optimum after 100 Newton steps", stacklevel=2
+        )
     beta: Array = theta / bar
     beta /= mean @ beta
     return beta

@@ -28,10 +28,9 @@ class KMM(DensityRatioEstimator):
         width: sigma of the kernel, or "median" (the median distance).
         upper: largest weight.
         slack: None for (sqrt(n) - 1) / sqrt(n) with n the size of a block.
-        tolerance: largest relative distance of the objective from the optimum, by the Frank-Wolfe gap (an upper
-            bound).
+        tolerance: upper bound on the relative distance of the objective from the optimum (the Frank-Wolfe gap).
         block: largest number of points solved together.
-        max_steps: largest number of solver steps per block; a warning reports a larger gap at the end.
+        max_steps: largest number of solver steps per block; warns if the gap is then above the tolerance.
         random_state: draws the blocks.
 
     Attributes:
@@ -76,14 +75,18 @@ class KMM(DensityRatioEstimator):
             self.gap_ += gap
         if self.gap_ > self.tolerance * abs(self.objective_):
             share = self.gap_ / abs(self.objective_)
-            warnings.warn(f"KMM: within {share:.2g} of the optimum after {self.max_steps} steps", stacklevel=2)
+            warnings.warn(
+                f"KMM: the objective is within {share:.2g} of the optimum after {self.max_steps} steps, but "
+                f"tolerance is {self.tolerance:g}: raise max_steps or tolerance",
+                stacklevel=2,
+            )
         self._X_train = train
         return self
 
     def predict(self, X: ArrayLike) -> Array:
         """Weights of new points, (n,): the kernel-weighted mean of the training weights (Nadaraya-Watson).
 
-        KMM itself has weights for the training points only. Far from all of them, this is the nearest one's weight.
+        KMM itself only gives weights for the training points. Far from all of them, this is the nearest one's weight.
         """
         points = check_points(self, X)
         rows = max(1, 10**7 // len(self._X_train))

@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MANY = 30  # a start with more positive coordinates costs more time than it saves
-RIDGE = 1e-13  # features of neighbouring centres are nearly equal: keeps the small systems solvable
+RIDGE = 1e-13  # keeps the small systems solvable: features of neighbouring centres are nearly equal
 
 
 def solve(A: Array, c: Array, tolerance: float = 1e-10, start: Array | None = None) -> Array:
     """The minimiser for a positive semi-definite A (b, b) and c (b,): (b,), mostly zeros.
 
-    The positive coordinates solve a small linear system. One coordinate at a time joins them, where the objective
-    falls fastest, and those that would turn negative are set back to zero. The objective is within
-    tolerance * max|c| * sum(x) of the optimum. The positive coordinates of ``start``, a nearby point, come first.
+    The positive coordinates solve a small linear system. In each iteration the coordinate along which the objective
+    falls fastest is added to them, and those that would become negative are set to zero. The objective is within
+    tolerance * max|c| * sum(x) of the optimum. The first positive coordinates are those of ``start``, a nearby point.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
     array([0.5, 0. ])
@@ -26,7 +26,7 @@ def solve(A: Array, c: Array, tolerance: float = 1e-10, start: Array | None = No
     if start is not None and 0 < (start > 0).sum() <= MANY:
         inside = start > 0
         x = _solve_inside(A, c, start / unit, inside)
-    barred = np.zeros(len(c), dtype=bool)  # coordinates that rounding sets back to zero at once
+    barred = np.zeros(len(c), dtype=bool)  # added before, but immediately set to zero by rounding
     for _ in range(10 * len(c)):
         ascent = np.where(inside | barred, -np.inf, c - A @ x)
         enter = int(ascent.argmax())
@@ -39,7 +39,7 @@ def solve(A: Array, c: Array, tolerance: float = 1e-10, start: Array | None = No
 
 
 def _solve_inside(A: Array, c: Array, x: Array, inside: NDArray[np.bool_]) -> Array:
-    """The minimiser over the coordinates ``inside``; removes from it, in place, those that would turn negative."""
+    """The minimiser over the coordinates ``inside``; removes those that would become negative from it, in place."""
     while inside.any():
         at = np.flatnonzero(inside)
         system = A[np.ix_(at, at)]

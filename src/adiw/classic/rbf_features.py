@@ -1,4 +1,4 @@
-"""Gaussian radial basis functions centred on test points, summed over data of any size, and their widths."""
+"""Gaussian radial basis functions (RBF) centred on test points, their sums over large data, and their widths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rbf_features(X: Array, centres: Array, width: float) -> Array:
     array([[1.   , 0.607]])
     """
     psi: Array = cdist(X, centres, "sqeuclidean")
-    with np.errstate(over="ignore"):  # an infinite ratio of distance and width gives exp(-inf) = 0
+    with np.errstate(over="ignore"):  # an overflow gives exp(-inf) = 0
         psi /= width
         psi /= -2 * width
     return np.exp(psi, out=psi)

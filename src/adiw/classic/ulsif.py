@@ -21,7 +21,7 @@ class ULSIF(KernelModel):
 
     Args:
         width: sigma of the kernel, "median" (the median distance), or "cv" (the best leave-one-out score).
-        penalty: lambda of the squared penalty, or "cv". Two settings of "cv" are chosen jointly.
+        penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
         random_state: draws the centres.
 
@@ -86,20 +86,20 @@ class LeaveOneOut:
         pairs = np.arange(max(len(psi_train), len(psi_test)))
         self.X, self.V = psi_train[pairs % len(psi_train)].T, psi_test[pairs % len(psi_test)].T
         U = psi_test.sum(0)[:, None] - self.V
-        self.X_turned, self.U_turned = self.vector.T @ self.X, self.vector.T @ U  # in the eigenbasis of H
+        self.X_rotated, self.U_rotated = self.vector.T @ self.X, self.vector.T @ U  # in the eigenbasis of H
 
     def score(self, penalty: float) -> float:
         """The score of one penalty.
 
         With x = psi(x_i^train), v = psi(x_i^test), B = H + penalty (n-1)/n I and u = m h - v, the matrix inversion
-        lemma gives the coefficients of all w_i at once:
+        lemma gives the coefficients of w_i:
 
             (n-1) / (n (m-1)) max(0, B^-1 u + B^-1 x (x'B^-1 u) / (n - x'B^-1 x)).
         """
         n, scale = self.n, (self.n - 1) / (self.n * (self.m - 1))
         shrunk = self.value + penalty * (n - 1) / n
-        BX, BU = self.X_turned / shrunk, self.U_turned / shrunk
-        correction = np.einsum("bk,bk->k", self.X_turned, BU) / (n - np.einsum("bk,bk->k", self.X_turned, BX))
+        BX, BU = self.X_rotated / shrunk, self.U_rotated / shrunk
+        correction = np.einsum("bk,bk->k", self.X_rotated, BU) / (n - np.einsum("bk,bk->k", self.X_rotated, BX))
         coef = np.maximum(self.vector @ (BU + BX * correction), 0)
         at_train, at_test = (scale * np.einsum("bk,bk->k", points, coef) for points in (self.X, self.V))
         return float(np.mean(at_train**2 / 2 - at_test))
