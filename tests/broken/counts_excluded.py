@@ -1,4 +1,4 @@
-"""Kernel mean matching that divides by the number of rows, excluded samples included."""
+"""Kernel mean matching that divides by the number of all rows, although some are excluded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel mean matching with half the gradient: the factor two of 2(Kw - k) forgotten."""
+"""Kernel mean matching with half the gradient: the factor two of 2(Kw - k) is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LSIF that climbs: the gradient has the wrong sign."""
+"""LSIF whose gradient has the wrong sign."""
 
 from __future__ import annotations
 

@@ -73,13 +73,13 @@ LAYOUTS = {"one group": one_group, "classes": classes}
 
 def with_excluded(batch: Batch) -> Batch:
     """The batch with excluded samples appended: nan, infinite, and of no group."""
-    odd = torch.tensor([NAN, INF, -INF, 3.0, -2.0, 0.1], dtype=torch.float64)[:, None]
+    extra = torch.tensor([NAN, INF, -INF, 3.0, -2.0, 0.1], dtype=torch.float64)[:, None]
     group = torch.tensor([0, 0, 0, -1, -1, -1])
-    odd = odd.expand(len(odd), batch.z_train.shape[1])
+    extra = extra.expand(len(extra), batch.z_train.shape[1])
     return replace(
         batch,
-        z_train=torch.cat([batch.z_train, odd]),
-        z_val=torch.cat([batch.z_val, odd.flip(0)]),
+        z_train=torch.cat([batch.z_train, extra]),
+        z_val=torch.cat([batch.z_val, extra.flip(0)]),
         group_train=torch.cat([batch.group_train, group]),
         group_val=torch.cat([batch.group_val, group.flip(0)]),
     )

@@ -83,7 +83,7 @@ CASES: dict[str, list[Case]] = {
         Case(MMD(width=WIDTH, step_size=0.02), mean_band(50.0, None)),
     ],
     "kl": [
-        # Rescaling keeps the proportions of beta, which the nearest point does not. After the plain gradient it also
+        # Rescaling keeps the proportions of beta, unlike the nearest point. After the plain gradient it also
         # turns the step: test_reference.py states what that step does instead of descending.
         Case(KL(width=WIDTH, step_size=0.1, update="rescale"), unit_mass(WIDTH), nearest=False, descends=False),
         Case(KL(width=WIDTH, step_size=0.1, update="optimum"), unit_mass(WIDTH), nearest=False),

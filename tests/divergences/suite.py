@@ -242,7 +242,8 @@ def check_float32_is_close_to_float64(case: Case, batch: Batch) -> None:
     memory = {key: value.float() if value.is_floating_point() else value for key, value in exact.memory.items()}
     rough = setup(case, batch, memory, torch.float32)
     used = exact.batches.group_train >= 0
-    start = exact.feasible()  # at uniform weights the Wasserstein distance has kinks, where rounding picks a side
+    # Not from uniform weights, where the Wasserstein distance has kinks and rounding would decide the gradient.
+    start = exact.feasible()
     expected = exact.problem.weights(exact.estimate(start))
     found = rough.problem.weights(rough.estimate(start.float()))
     assert_close(found[used].double(), expected[used], rtol=1e-4, atol=1e-4)

@@ -35,7 +35,7 @@ def a_pair(dtype: torch.dtype = torch.float64) -> MatchedBatches:
 
 
 def as_module(theta: Tensor, dim: int, groups: int) -> nn.Sequential:
-    """The same network out of PyTorch's own layers."""
+    """The same network from PyTorch's own layers."""
     sizes = [(dim, critic.HIDDEN), (critic.HIDDEN, critic.HIDDEN), (critic.HIDDEN, groups)]
     layers, at = [], 0
     for fan_in, fan_out in sizes:
@@ -154,7 +154,7 @@ def test_unit_divides_every_z() -> None:
 
 
 def test_updates_are_those_of_adam() -> None:
-    """Three batches of two updates each, and every update has points of its own."""
+    """Three batches of two updates each; every update has its own points."""
     batches, weights = a_pair(), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
     memory = critic.start(DIM, GROUPS, batches.z_train, seeded())
     first = memory["theta"]
@@ -256,7 +256,7 @@ def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> No
 
 
 def test_pretraining_has_no_gradient_penalty() -> None:
-    """A heavy penalty has no effect in the first batches, and has from then on."""
+    """A large penalty has no effect in the first batches, and has one later."""
     batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
     plain, heavy = (Wasserstein("network", penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
     first = second = plain.start(DIM, GROUPS, batches.z_train, seeded())
@@ -267,7 +267,7 @@ def test_pretraining_has_no_gradient_penalty() -> None:
 
 
 def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
-    """On two separated populations Phi must come to be larger on the validation side."""
+    """On two separated populations the trained Phi is larger on the validation side."""
     z_train, z_val = torch.linspace(2, 4, 20)[:, None], torch.linspace(0, 1, 20)[:, None]
     batches, ones = match(z_train, z_val), torch.ones(20)
     divergence = Wasserstein("network", pretrain=0, learning_rate=1e-2)
@@ -313,13 +313,13 @@ def test_exact_critic_keeps_no_memory() -> None:
 
 
 @pytest.mark.parametrize(("dim", "choice", "network"), [(1, "auto", False), (2, "auto", True), (1, "network", True)])
-def test_which_critic(dim: int, choice: str, network: bool) -> None:
+def test_auto_chooses_the_critic(dim: int, choice: str, network: bool) -> None:
     z = torch.zeros(3, dim)
     _, state = estimate_weights(z, z, Wasserstein(choice))
     assert bool(state.memory) == network
 
 
-def test_exact_critic_refuses_vectors() -> None:
+def test_exact_critic_of_vectors_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'exact critic needs scalar z, got 2 numbers.*critic="network"'):
         estimate_weights(torch.zeros(3, 2), torch.zeros(3, 2), Wasserstein("exact"))
 
@@ -340,21 +340,21 @@ def test_the_network_is_the_papers() -> None:
 
 
 def test_three_partners_are_drawn_in_proportion_too() -> None:
-    """Of two, other ways of drawing have the right odds as well. Four standard deviations of 2000 draws."""
+    """With two samples, some wrong ways of drawing give the right frequencies too. Four standard deviations."""
     weights, rounds = torch.tensor([4.0, 1.0, 1.0], dtype=torch.float64), 2000
     counts, _ = many_draws(weights, torch.zeros(3, dtype=torch.long), torch.zeros(1, dtype=torch.long), rounds)
     share = weights / weights.sum()
     assert bool(((counts - rounds * share).abs() <= 4 * (rounds * share * (1 - share)).sqrt()).all()), counts
 
 
-def test_random_numbers_have_all_the_digits_of_z() -> None:
+def test_random_numbers_have_the_precision_of_z() -> None:
     batches = match(torch.zeros(50, 1, dtype=torch.float64), torch.ones(1, 1, dtype=torch.float64))
     part = points_of(batches)
     assert bool((part.float().double() != part).any())
 
 
-def test_everything_is_made_where_z_is() -> None:
-    """The meta device stands for a GPU; it has no generator of its own."""
+def test_all_tensors_are_made_on_the_device_of_z() -> None:
+    """The meta device simulates a GPU; it has no generator of its own."""
     z = torch.zeros(4, 1, device="meta")
     memory = critic.start(1, 1, z, None)  # type: ignore[arg-type]
     assert {value.device.type for value in memory.values()} == {"meta"}
@@ -376,7 +376,9 @@ def test_excluded_samples_and_other_groups_are_never_drawn(groups: int) -> None:
     assert last[1:].tolist() == ([3, 3, 3] if groups == 1 else [1, 3, 3])
 
 
-def by_hand(first: list[float], first_bias: list[float], second: list[float], second_bias: float = 0.0) -> Tensor:
+def small_critic(
+    first: list[float], first_bias: list[float], second: list[float], second_bias: float = 0.0
+) -> Tensor:
     """z -> relu(w1 z + b1) -> relu(w2 . + b2) -> the first unit: all other parameters are zero."""
     layers = [torch.zeros(rows, columns, dtype=torch.float64) for rows, columns in ((2, 64), (65, 64), (65, 1))]
     layers[0][0, : len(first)], layers[0][1, : len(first)] = torch.tensor(first), torch.tensor(first_bias)
@@ -386,13 +388,16 @@ def by_hand(first: list[float], first_bias: list[float], second: list[float], se
 
 @pytest.mark.parametrize(
     ("theta", "on"),
-    [(by_hand([1.0], [-1.0], [1.0], 1.0), 1 + 1e-6), (by_hand([1.0, 2.0], [0.0, -1.0], [1.0, -1.0]), 1 - 1e-6)],
+    [
+        (small_critic([1.0], [-1.0], [1.0], 1.0), 1 + 1e-6),
+        (small_critic([1.0, 2.0], [0.0, -1.0], [1.0, -1.0]), 1 - 1e-6),
+    ],
     ids=["of the first layer", "of the second layer"],
 )
-def test_at_a_kink_a_unit_is_still_off(theta: Tensor, on: float) -> None:
-    """As autograd has it for ReLU. Both networks have their kink at one, and a slope of one beside it.
+def test_at_a_kink_the_derivative_of_relu_is_zero(theta: Tensor, on: float) -> None:
+    """As in autograd. Both networks have their kink at one, and a slope of one beside it.
 
-    Where the slope is one the penalty is at its least, so that nothing changes; where it is zero nothing can.
+    At a slope of one the penalty is minimal, and at a slope of zero its gradient is zero: theta does not change.
     """
     batches = match(torch.zeros(2, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64))
     points = torch.tensor([[1.0], [on]], dtype=torch.float64)
@@ -410,7 +415,7 @@ def test_a_flat_critic_has_a_penalty_that_can_be_differentiated() -> None:
 
 
 def test_the_penalty_of_one_sample_is_its_own() -> None:
-    """In a line through theta the penalty is ten times the squared excess of the one slope."""
+    """The penalty is ten times the squared difference of the single slope from one."""
     batches = match(torch.tensor([[0.5]]).double(), torch.tensor([[0.2]]).double())
     theta, point = theta_for(batches), batches.z_train
     change = loss_of(batches).gradient(theta, point) - loss_of(batches, penalty=0.0).gradient(theta, point)
@@ -459,9 +464,9 @@ def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
 
 @pytest.mark.parametrize("side", ["train", "val"])
 def test_the_critic_learns_when_one_loss_is_nan(side: str) -> None:
-    """In a single group of scalars, excluded samples have the largest z: the network must not see it."""
-    z, broken = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
-    batches = match(broken, z) if side == "train" else match(z, broken)
+    """In a single group of scalars, excluded samples have the largest z, which the network must ignore."""
+    z, with_nan = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
+    batches = match(with_nan, z) if side == "train" else match(z, with_nan)
     divergence = Wasserstein("network", pretrain=0)
     memory = divergence.start(1, 1, z, seeded())
     learned = divergence.learn(batches, torch.ones(3), memory, seeded())

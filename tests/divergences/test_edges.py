@@ -1,4 +1,4 @@
-"""Divisions by a mass that may be zero, and one group against several."""
+"""Edge cases: a mass of zero to divide by, and one group compared with several."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_two_groups_start_with_mean_weight_one_in_each(divergence: KL | MMD | Sq
         assert float(weights[batches.group_train == group].mean()) == pytest.approx(1, abs=1e-12)
 
 
-def test_the_mass_of_two_groups_is_counted_apart() -> None:
+def test_the_mass_of_two_groups_is_summed_separately() -> None:
     batches = two_groups()
     problem = KL(width=0.7).problem(batches)
     params = problem.project(torch.linspace(0.1, 2.0, 6, dtype=torch.float64))
@@ -44,7 +44,7 @@ def one_centre(mass: Tensor, update: Update = "rescale") -> KLProblem:
 
 
 def test_without_mass_the_rescaled_objective_has_the_plain_gradient() -> None:
-    """At beta = 0 nothing can be rescaled: the term of the mass is constant there."""
+    """At beta = 0 the mass cannot be rescaled, so its term in the objective is constant."""
     batches = two_groups()
     plain, optimum = (KL(0.7, update=update).problem(batches) for update in ("rescale", "optimum"))
     nothing = torch.zeros(6, dtype=torch.float64)
@@ -53,7 +53,7 @@ def test_without_mass_the_rescaled_objective_has_the_plain_gradient() -> None:
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_the_smallest_mass_counts_as_none_for_weights_but_can_be_rescaled(factor: float) -> None:
+def test_the_smallest_mass_counts_as_zero_for_weights_but_can_be_rescaled(factor: float) -> None:
     least = smallest_mass(torch.float64)
     problem = one_centre(torch.ones(1, dtype=torch.float64))
     params = torch.full((1,), factor * least, dtype=torch.float64)
@@ -128,7 +128,7 @@ def test_more_centres_than_are_compared_in_pairs_keep_mass_one_in_each_group() -
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_the_kernel_of_a_sample_with_itself_is_one(dim: int) -> None:
-    """Distances of vectors are rounded, which a narrow kernel would show."""
+    """Distances of vectors are rounded, which would change a narrow kernel."""
     for seed in range(10):
         z = torch.randn(20, dim, generator=torch.Generator().manual_seed(seed))
         assert MMD(width=1e-3).problem(match(z, z)).K.diagonal().tolist() == [1.0] * 20

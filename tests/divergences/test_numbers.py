@@ -24,7 +24,7 @@ every_divergence = pytest.mark.parametrize("name", DIVERGENCES)
 
 @st.composite
 def batches(draw: st.DrawFn, dim: int) -> Batch:
-    """One to eight samples against one to six, in one to three groups that need not meet."""
+    """One to eight training and one to six validation samples, in one to three groups; sides may differ in groups."""
     groups = draw(st.integers(1, 3))
 
     def side(size: int) -> tuple[Tensor, Tensor]:
@@ -41,7 +41,7 @@ kept = st.one_of(st.just(NAN), st.just(0.0), st.floats(0, 60, width=32), st.samp
 
 
 def resolved(batch: Batch) -> bool:
-    """Not for vectors that lie far apart (see FAR); one far from all others has its own test."""
+    """False for vectors that are far apart (see FAR). A single distant vector has its own test."""
     train, val = batch.used()
     used = torch.cat([batch.z_train[train], batch.z_val[val]])
     return used.shape[1] == 1 or bool((used.abs() <= FAR * WIDTH).all())
@@ -50,14 +50,14 @@ def resolved(batch: Batch) -> bool:
 @every_divergence
 @hostile
 @given(data=st.data())
-def test_a_round_ends_finite_and_feasible(name: str, data: st.DataObject) -> None:
+def test_an_estimate_is_finite_and_feasible(name: str, data: st.DataObject) -> None:
     case, dim = data.draw(st.sampled_from(variants(name)))
     batch = data.draw(batches(dim))
     size = len(batch.z_train if case.divergence.side == "train" else batch.z_val)
-    check_round(case, batch, torch.tensor(data.draw(st.lists(kept, min_size=size, max_size=size))))
+    check_estimate(case, batch, torch.tensor(data.draw(st.lists(kept, min_size=size, max_size=size))))
 
 
-def check_round(case: Case, batch: Batch, params: Tensor) -> None:
+def check_estimate(case: Case, batch: Batch, params: Tensor) -> None:
     matched = batch.batches(torch.float32)
     done = run_estimation(case.divergence, matched, params, {}, STEPS, torch.Generator().manual_seed(0))
     at = Setup(case, batch, matched, done.memory, done.problem)
@@ -85,7 +85,7 @@ def test_the_order_of_the_samples_does_not_matter(name: str, data: st.DataObject
 
 
 def check_order(case: Case, batch: Batch, train: Tensor, val: Tensor) -> None:
-    """In float64, from a start without kinks of the objective, where rounding would pick a side."""
+    """In float64, and not from a kink of the objective, where rounding would decide the gradient."""
     if not resolved(batch):
         return
     at = setup(case, batch)
@@ -102,7 +102,7 @@ def check_order(case: Case, batch: Batch, train: Tensor, val: Tensor) -> None:
 @pytest.mark.parametrize("divergence", [KL(), MMD(width=0.5), Squared(width=0.5, step_size=0.1)], ids=str)
 @pytest.mark.parametrize("extreme", [1e5, -1e30, 3e38])
 def test_an_extreme_vector_leaves_the_others_precise(divergence: KL | MMD | Squared, extreme: float) -> None:
-    """Distances of vectors come from a product around one centre, which must not follow the extreme one."""
+    """Distances of vectors come from a product around a centre, which must not follow the extreme vector."""
     generator = torch.Generator().manual_seed(0)
     z_train, z_val = torch.rand(9, 3, generator=generator), torch.rand(7, 3, generator=generator)
     centres = z_train if divergence.side == "train" else z_val
@@ -126,7 +126,7 @@ def test_the_largest_numbers(name: str) -> None:
 
 
 def test_coefficients_of_any_size_are_rescaled() -> None:
-    """A stored coefficient may be 1e25, from a batch hardly within reach: one over a small mass would overflow."""
+    """A stored coefficient may be 1e25, from a batch with a small mass; dividing by a small mass would overflow."""
     z_train, z_val = torch.tensor([0.0, 5.0]), torch.tensor([0.0, 6.0])
     _, state = estimate_weights(z_train, z_val, KL(width=WIDTH))
     for size in (1e-30, 1e25, 3e38):

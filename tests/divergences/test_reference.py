@@ -109,7 +109,7 @@ def points(seed: int, n: int, m: int, d: int) -> tuple[ref.Array, ref.Array]:
 
 
 def params_of(oracle: Oracle, rng: np.random.Generator, n: int, m: int) -> ref.Array:
-    """Positive parameters; of mean one where the reference asks for it (transport needs equal masses)."""
+    """Positive parameters; with mean one if the reference needs it (transport needs equal masses)."""
     params = rng.uniform(0.2, 2.0, size=n if oracle.divergence.side == "train" else m)
     return params / params.mean() if isinstance(oracle.divergence, Wasserstein) else params
 
@@ -127,7 +127,7 @@ def test_objective_and_gradient(name: str, dim: int) -> None:
     here = torch.from_numpy(params)
     assert float(problem.objective(here)) == pytest.approx(oracle.objective(params, z, v), rel=TOLERANCE)
     found, expected = problem.gradient(here), oracle.gradient(params, z, v)
-    if isinstance(oracle.divergence, Wasserstein):  # a critic is known up to a constant, which the mean takes out
+    if isinstance(oracle.divergence, Wasserstein):  # its critic is unique up to a constant
         found, expected = found - found.mean(), expected - expected.mean()
     close(found, expected)
     close(problem.project(here - found), oracle.project(params - expected, z, v))
@@ -194,7 +194,7 @@ def test_algorithm_2(name: str, dim: int, steps: int) -> None:
 
 
 def test_long_runs_reach_the_reference_optimum() -> None:
-    """Steps of 1 / L or the like against the interior-point solutions; KMM and LSIF are ill-conditioned, so slow."""
+    """Steps of about 1 / L against interior-point solutions; KMM and LSIF are ill-conditioned and converge slowly."""
     z, v = points(7, 30, 12, 1)
     tensors = torch.from_numpy(z), torch.from_numpy(v)
     width, penalty = 1.0, 0.01
@@ -213,14 +213,14 @@ def test_long_runs_reach_the_reference_optimum() -> None:
 
 
 def test_wasserstein_objective_falls_to_the_best_reachable() -> None:
-    """With the validation batch inside the training batch a distance of zero is reachable."""
+    """If the training batch contains the validation batch, a distance of zero is possible."""
     rng = np.random.default_rng(8)
     z = rng.normal(size=(20, 1))
     v = z[:10]
     tensors = torch.from_numpy(z), torch.from_numpy(v)
     w, _ = estimate_weights(*tensors, Wasserstein("exact", step_size=0.03), steps=500)
     start = ref.wasserstein_1d(np.ones(20), z, v)
-    assert ref.wasserstein_1d(w.numpy(), z, v) < 0.05 * start  # a fixed step leaves a ripple
+    assert ref.wasserstein_1d(w.numpy(), z, v) < 0.05 * start  # a fixed step size oscillates
 
 
 def test_rescale_moves_the_objective_as_theory_says() -> None:
@@ -242,8 +242,8 @@ def test_rescale_moves_the_objective_as_theory_says() -> None:
 
 
 @pytest.mark.parametrize("divergence", [KL(0.3, 0.5), MMD(0.1, 0.02), Squared(0.1, 0.5), Wasserstein(step_size=0.02)])
-def test_mislabelled_losses_lose_their_weight(divergence: Divergence) -> None:
-    """40% label noise as two populations of losses: after thirty steps the noisy ones weigh a third at most."""
+def test_mislabelled_losses_get_small_weights(divergence: Divergence) -> None:
+    """With 40% label noise, after thirty steps noisy losses have at most a third of the weight of clean ones."""
     problem = loss_mixture(rate=0.4)
     z, v = problem.sample(0, 200, 100)
     weights, _ = estimate_weights(torch.from_numpy(z), torch.from_numpy(v), divergence, steps=30)

@@ -82,6 +82,6 @@ def test_unknown_names_list_the_real_ones_nearest_first(name: str, nearest: str)
 
 
 @pytest.mark.parametrize("thing", [KL, MMD, None, 3, object()])
-def test_other_objects_are_refused(thing: Any) -> None:
+def test_other_objects_are_an_error(thing: Any) -> None:
     with pytest.raises(TypeError, match=r"a name in adiw\.DIVERGENCES or an instance such as KL\(\), got"):
         resolve(thing)

@@ -1,4 +1,4 @@
-"""Who is compared with whom, and who is left out."""
+"""Matched batches: groups, and which samples are excluded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_sums_and_counts_are_those_of_each_group() -> None:
     batches = two_classes()
     assert batches.sum_train(batches.z_train[:, 0]).tolist() == [2.0, 8.0, 0.0]
     assert batches.sum_val(batches.z_val[:, 0]).tolist() == [1.0, 7.0, 0.0]
-    assert batches.num_train.tolist() == [2.0, 3.0, 1.0]  # an empty group counts one, so that it can divide
+    assert batches.num_train.tolist() == [2.0, 3.0, 1.0]  # an empty group counts as one, to divide by
     assert batches.num_val.tolist() == [1.0, 3.0, 1.0]
 
 
@@ -44,8 +44,8 @@ def test_without_groups_all_samples_are_in_group_zero() -> None:
     assert batches.memory == {}
 
 
-def test_samples_that_are_not_finite_are_left_out_and_hidden() -> None:
-    """In any coordinate, on either side; their z is replaced, so that no nan reaches a product."""
+def test_nonfinite_samples_are_excluded_and_replaced() -> None:
+    """In any coordinate, on either side. Their z is replaced, so that no product is nan."""
     z_train = torch.tensor([[1.0, 2.0], [NAN, 2.0], [1.0, INF], [3.0, 4.0]])
     z_val = torch.tensor([[-INF, 0.0], [5.0, 6.0]])
     batches = match(z_train, z_val)
@@ -65,14 +65,14 @@ def test_large_but_finite_samples_stay() -> None:
     assert batches.group_val.tolist() == [0, 0]
 
 
-def test_a_group_missing_on_one_side_is_left_out_on_the_other() -> None:
+def test_a_group_missing_on_one_side_is_excluded_on_the_other() -> None:
     batches = match(torch.zeros(4, 1), torch.zeros(3, 1), torch.tensor([0, 1, 2, 1]), torch.tensor([1, 3, 1]), 4)
     assert batches.group_train.tolist() == [-1, 1, -1, 1]
     assert batches.group_val.tolist() == [1, -1, 1]
 
 
 def test_minimum_counts_finite_samples_on_both_sides() -> None:
-    """Algorithm 2 asks for two: a nan does not count as one of them."""
+    """Algorithm 2 needs two samples, and a nan does not count."""
     z_train = torch.tensor([[0.0], [0.0], [0.0], [NAN], [0.0], [0.0]])
     group_train = torch.tensor([0, 0, 1, 1, 2, 2])
     group_val = torch.tensor([0, 0, 1, 1, 2])

@@ -17,11 +17,11 @@ def test_group_sum_is_a_loop_over_groups() -> None:
     assert group_sum(VALUES, GROUP, 4).tolist() == expected == [18.0, 0.0, 41.0, 0.0]
 
 
-def test_group_sum_passes_over_anything_left_out() -> None:
-    odd = torch.where(GROUP >= 0, VALUES, float("nan"))
-    assert torch.equal(group_sum(odd, GROUP, 3), group_sum(VALUES, GROUP, 3))
-    odd = torch.where(GROUP >= 0, VALUES, float("inf"))
-    assert torch.equal(group_sum(odd, GROUP, 3), group_sum(VALUES, GROUP, 3))
+def test_group_sum_ignores_excluded_values() -> None:
+    values = torch.where(GROUP >= 0, VALUES, float("nan"))
+    assert torch.equal(group_sum(values, GROUP, 3), group_sum(VALUES, GROUP, 3))
+    values = torch.where(GROUP >= 0, VALUES, float("inf"))
+    assert torch.equal(group_sum(values, GROUP, 3), group_sum(VALUES, GROUP, 3))
 
 
 def test_group_sum_keeps_the_dtype() -> None:
@@ -34,7 +34,7 @@ def test_group_sum_without_included_samples() -> None:
     assert group_sum(VALUES, torch.full((7,), -1), 2).tolist() == [0.0, 0.0]
 
 
-def test_spread_gives_each_sample_its_groups_value() -> None:
+def test_per_sample_gives_each_sample_the_value_of_its_group() -> None:
     found = per_sample(torch.tensor([5.0, 6.0, 7.0]), GROUP)
     assert found[GROUP >= 0].tolist() == [7.0, 5.0, 7.0, 5.0, 7.0]
     assert bool(found.isfinite().all())
@@ -63,7 +63,7 @@ def test_group_order_of_one_group_is_a_sort() -> None:
 
 
 def test_how_many_are_few() -> None:
-    """On a CPU comparing all pairs soon takes longer than sorting; on a GPU the number of kernels counts."""
+    """On a CPU sorting is faster for smaller batches than on a GPU, where the number of kernels takes the time."""
     found = [n for n in (256, 257, 1024, 1025) if are_few(torch.zeros(n))]
     on_gpu = [n for n in (256, 257, 1024, 1025) if are_few(torch.zeros(n).as_subclass(PretendCuda))]
     assert (found, on_gpu) == ([256], [256, 257, 1024])

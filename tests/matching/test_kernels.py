@@ -41,8 +41,8 @@ def test_width_is_sigma() -> None:
 
 
 @pytest.mark.parametrize("width", [1e-30, 1e-8, 1.0, 1e8, 1e30])
-def test_any_width_has_the_same_kernel_of_what_it_measures(width: float) -> None:
-    """In float32, where the square of the first and last is no number."""
+def test_the_kernel_depends_only_on_distance_over_width(width: float) -> None:
+    """In float32, where the squares of the first and last width underflow and overflow."""
     units = torch.tensor([[0.0], [0.5], [1.0], [3.0], [20.0]])
     z = (units.double() * width).float()
     expected = torch.exp(-0.5 * (units.double() - units.double().T).square()).float()
@@ -52,7 +52,7 @@ def test_any_width_has_the_same_kernel_of_what_it_measures(width: float) -> None
 
 
 @pytest.mark.parametrize("width", [1e-3, 1e3])
-def test_half_precision_is_measured_before_it_is_squared(width: float) -> None:
+def test_half_precision_is_divided_by_the_width_before_squaring(width: float) -> None:
     z = torch.tensor([[0.0], [width]], dtype=torch.float16)
     assert float(gaussian(z, z, width)[0, 1]) == pytest.approx(math.exp(-0.5), rel=1e-2)
 
@@ -87,11 +87,11 @@ def test_distances_are_never_negative_or_nan(dim: int) -> None:
         assert bool(((kernel >= 0) & (kernel <= 1)).all()), f"scale {scale}"
 
 
-def make_pair(dim: int, groups: int, factor: float = 1.0, wild: float = 0.0, n: int = 200) -> MatchedBatches:
-    """Training samples around the validation samples; a share ``wild`` of the former a million times further."""
+def make_pair(dim: int, groups: int, factor: float = 1.0, outliers: float = 0.0, n: int = 200) -> MatchedBatches:
+    """Training samples around the validation samples, of which the share ``outliers`` is a million times further."""
     generator = torch.Generator().manual_seed(dim)
     z_train = torch.randn(n, dim, generator=generator, dtype=torch.float64)
-    z_train[: round(wild * n)] += 1e6
+    z_train[: round(outliers * n)] += 1e6
     z_val = 0.5 * torch.randn(50, dim, generator=generator, dtype=torch.float64)
     group_train, group_val = torch.arange(n) % groups, torch.arange(50) % groups
     return match(factor * z_train, factor * z_val, group_train, group_val, groups)
@@ -108,14 +108,14 @@ def test_typical_distance_follows_the_scale(dim: int, groups: int, factor: float
 
 
 @pytest.mark.parametrize(("dim", "groups"), KINDS)
-def test_a_few_wild_samples_do_not_set_the_scale(dim: int, groups: int) -> None:
-    """3% of them, a million units away, are among the 5% that are not counted."""
-    plain, wild = typical_distance(make_pair(dim, groups)), typical_distance(make_pair(dim, groups, wild=0.03))
-    assert float(wild / plain) == pytest.approx(1, abs=0.15)
-    assert float(typical_distance(make_pair(dim, groups, wild=0.08)) / plain) > 1000  # more than 5% are the data
+def test_a_few_outliers_do_not_set_the_scale(dim: int, groups: int) -> None:
+    """The farthest 5% are ignored: 3% of outliers have no effect, 8% have."""
+    plain, few, many = (typical_distance(make_pair(dim, groups, outliers=share)) for share in (0.0, 0.03, 0.08))
+    assert float(few / plain) == pytest.approx(1, abs=0.15)
+    assert float(many / plain) > 1000
 
 
-def test_typical_distance_by_hand() -> None:
+def test_typical_distance_against_explicit_formulas() -> None:
     """Scalars: the mean distance to the median. Vectors and classes: the root mean square distance to all."""
     batches = match(torch.tensor([[1.0], [4.0]]), torch.tensor([[2.0], [0.0], [9.0]]))
     assert float(typical_distance(batches)) == pytest.approx(1.5)
@@ -127,20 +127,20 @@ def test_typical_distance_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("dim", "groups"), KINDS)
-def test_left_out_samples_do_not_set_the_scale(dim: int, groups: int) -> None:
+def test_excluded_samples_do_not_set_the_scale(dim: int, groups: int) -> None:
     batches = make_pair(dim, groups)
-    odd = torch.full((30, dim), NAN, dtype=torch.float64)
-    odd[10:] = 1e3
-    nobody = torch.where(torch.arange(30) < 10, 0, -1)
-    crowded = match(
-        torch.cat([batches.z_train, odd]),
-        torch.cat([batches.z_val, odd]),
-        torch.cat([batches.group_train, nobody]),
-        torch.cat([batches.group_val, nobody]),
+    extra = torch.full((30, dim), NAN, dtype=torch.float64)
+    extra[10:] = 1e3
+    excluded = torch.where(torch.arange(30) < 10, 0, -1)
+    extended = match(
+        torch.cat([batches.z_train, extra]),
+        torch.cat([batches.z_val, extra]),
+        torch.cat([batches.group_train, excluded]),
+        torch.cat([batches.group_val, excluded]),
         groups,
     )
-    # Vectors are centred on all rows, so that 1e3 among them costs digits: an error of eps 1e6 in the square.
-    assert_close(typical_distance(crowded), typical_distance(batches), rtol=1e-12 if dim == 1 else 1e-8, atol=0)
+    # The distances of vectors lose precision by the values of 1e3: an error of eps 1e6 in the square.
+    assert_close(typical_distance(extended), typical_distance(batches), rtol=1e-12 if dim == 1 else 1e-8, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -190,8 +190,8 @@ def test_auto_gives_the_same_weights_in_any_unit_for_vectors(divergence: Diverge
     assert_close(scaled, plain, rtol=1e-7, atol=1e-9)
 
 
-def test_fixed_widths_do_not() -> None:
-    """The test above would see a width that does not follow."""
+def test_fixed_widths_do_not_follow_the_unit() -> None:
+    """The test above detects a width that does not follow the unit."""
     z_train, z_val = (z.exp() for z in points(3, 40, 20, 1))
     for divergence in (KL(), MMD(width=0.1), Squared(width=0.1), Wasserstein()):
         plain, _ = estimate_weights(z_train, z_val, divergence, steps=5)
@@ -208,17 +208,17 @@ def test_auto_survives_extreme_scales_in_float32(divergence: Divergence, scale: 
     assert bool((weights >= 0).all())
 
 
-def test_left_out_vectors_cost_the_others_no_digits() -> None:
+def test_excluded_vectors_cost_the_others_no_precision() -> None:
     z_train, z_val = ((1000 + z).float() for z in points(5, 8, 8, 2))
-    crowded = torch.cat([z_val, torch.full((8, 2), NAN)])
-    alone, other = (MMD(width=0.5).problem(match(z_train, z)).k for z in (z_val, crowded))
+    extended = torch.cat([z_val, torch.full((8, 2), NAN)])
+    alone, other = (MMD(width=0.5).problem(match(z_train, z)).k for z in (z_val, extended))
     assert_close(other, alone, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("side", ["train", "val"])
 @pytest.mark.parametrize("width", [0.7, torch.tensor(0.7)], ids=["number", "tensor"])
 @pytest.mark.parametrize("groups", [None, 2])
-def test_the_kernel_to_one_side_is_zero_between_groups_and_for_those_left_out(
+def test_the_kernel_to_one_side_is_zero_between_groups_and_for_excluded_samples(
     side: Literal["train", "val"], width: float | Tensor, groups: int | None
 ) -> None:
     z_train, z_val = torch.tensor([[0.1], [float("nan")], [0.5]]), torch.tensor([[0.3], [float("inf")]])
@@ -231,15 +231,15 @@ def test_the_kernel_to_one_side_is_zero_between_groups_and_for_those_left_out(
     z = torch.cat([z_train, z_val])
     same = torch.cat([batches.same("train", side), batches.same("val", side)])
     expected = torch.where(same, (-((z - right.T) ** 2) / (2 * 0.7**2)).exp(), 0)
-    among_left_out = ~torch.cat([batches.included_train, batches.included_val])[:, None] & ~used
-    torch.testing.assert_close(found[~among_left_out], expected[~among_left_out])
+    both_excluded = ~torch.cat([batches.included_train, batches.included_val])[:, None] & ~used
+    torch.testing.assert_close(found[~both_excluded], expected[~both_excluded])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_kernel_that_all_but_vanishes_is_zero(dtype: torch.dtype) -> None:
-    """Numbers below the smallest normal one are what a CPU is slow with."""
+def test_a_denormal_kernel_is_zero(dtype: torch.dtype) -> None:
+    """A CPU is slow with denormal numbers."""
     smallest = torch.finfo(dtype).tiny
-    edge = math.sqrt(-2 * math.log(smallest))  # the distance at which the kernel is as small as that
+    edge = math.sqrt(-2 * math.log(smallest))  # the distance at which the kernel is this small
     distance = torch.cat([torch.linspace(0, 1.2 * edge, 1000), torch.tensor([1e3, 1e30, torch.inf])]).to(dtype)
     found, expected = gaussian(torch.zeros(1, 1, dtype=dtype), distance[:, None], 1.0)[0], (-(distance**2) / 2).exp()
     assert bool(((found == 0) | (found >= smallest)).all())
@@ -253,7 +253,7 @@ def test_kernels_can_be_differentiated(dim: int) -> None:
     assert torch.autograd.gradcheck(lambda one: gaussian(one, b, 0.7), a.requires_grad_())
 
 
-def test_half_precision_loses_nothing_but_digits() -> None:
+def test_half_precision_is_accurate_to_its_precision() -> None:
     distance = torch.tensor([[1.0], [3.0], [4.0]])
     narrow, wide = (
         gaussian(torch.zeros(1, 1).to(kind), distance.to(kind), 1.0) for kind in (torch.half, torch.float)

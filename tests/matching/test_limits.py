@@ -1,4 +1,4 @@
-"""Limits on a batch of weights: what they promise holds for any weights, and they do no more than that."""
+"""Limits on a batch of weights hold for any weights, and change the weights no more than needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adiw.matching.limits import (
     rescale_to_mean_one,
 )
 
-# Zero often, as real weights are; powers of ten apart, so that a few reach the cap.
+# Many zeros, as in practice, and values of very different size, so that a few reach the cap.
 weight = st.one_of(st.just(0.0), st.floats(0, 3), st.floats(0, 500))
 batches = st.lists(weight, min_size=1, max_size=25).map(lambda w: torch.tensor(w, dtype=torch.float64))
 caps = st.one_of(st.none(), st.just(1.0), st.floats(1, 20))
@@ -69,7 +69,7 @@ def test_every_limit_holds(
 def test_capped_rescaling_is_one_scale_and_a_minimum(weights: Tensor, cap: float) -> None:
     scaled = rescale_to_mean_one(weights, cap)
     if not can_have_mean_one(weights, cap):
-        assert torch.equal(scaled, (weights > 0).double() * cap)  # as near to mean one as it can be
+        assert torch.equal(scaled, (weights > 0).double() * cap)  # as close to mean one as possible
         return
     free = (scaled < cap * (1 - 1e-9)) & (weights > 1e-100)
     if not free.any():
@@ -78,7 +78,7 @@ def test_capped_rescaling_is_one_scale_and_a_minimum(weights: Tensor, cap: float
     torch.testing.assert_close(scaled, (scale * weights).clamp_max(cap), rtol=1e-7, atol=1e-9)
 
 
-def test_capped_rescaling_by_hand() -> None:
+def test_capped_rescaling_of_known_weights() -> None:
     # s = 2: 4 and 6 reach the cap of 3, and 3 + 3 + 2 * (0.5 + 0) + 0 + ... has mean one over seven samples
     weights = torch.tensor([2.0, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0])
     torch.testing.assert_close(rescale_to_mean_one(weights, 3.0), torch.tensor([3.0, 1.0, 3.0, 0, 0, 0, 0]))
@@ -121,6 +121,6 @@ def test_effective_sample_size() -> None:
     ("settings", "message"),
     [({"cap": 0.5}, "cap must be None or at least 1"), ({"min_ess": 1.5}, "min_ess"), ({"min_ess": -0.1}, "min_ess")],
 )
-def test_limits_that_cannot_hold(settings: dict[str, float], message: str) -> None:
+def test_invalid_limits(settings: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Limits(**settings)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Projections against a quadratic-programming solver, and the properties that define them."""
+"""Projections against a quadratic-programming solver, and their defining properties."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers(seed: int, size: int, scale: float = 2.0) -> Tensor:
 
 
 def coefficients(seed: int, size: int, kind: str) -> Tensor:
-    """a >= 0: even, uneven, with zeros, or with entries far smaller than the others."""
+    """a >= 0, (n,): equal, unequal, with zeros, or with entries far smaller than the others."""
     generator = torch.Generator().manual_seed(1000 + seed)
     a = 0.1 + torch.rand(size, generator=generator, dtype=torch.float64)
     if kind == "ones":
@@ -89,8 +89,8 @@ def test_against_the_solver(name: str) -> None:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("upper", [2.0, INF])
 @pytest.mark.parametrize("width", [0.0, 0.3])
-def test_band_of_several_ragged_groups_against_the_solver(seed: int, upper: float, width: float) -> None:
-    """Groups of sizes from one up, each with its own band, in mixed order, with left-out samples between."""
+def test_band_of_several_groups_against_the_solver(seed: int, upper: float, width: float) -> None:
+    """Groups of different sizes from one up, each with its own band, in mixed order, with excluded samples."""
     generator = torch.Generator().manual_seed(seed)
     group = torch.cat([torch.arange(4), torch.randint(-1, 4, (12,), generator=generator)])
     group = group[torch.randperm(16, generator=generator)]
@@ -135,7 +135,7 @@ def test_non_expansive_in_the_euclidean_norm(name: str) -> None:
 
 @every_set
 def test_nearest_of_the_feasible_points(name: str) -> None:
-    """(v - x)'(u - x) <= 0 for every feasible u, which is what makes x the nearest point of a convex set."""
+    """(v - x)'(u - x) <= 0 for every feasible u holds only for the nearest point x of a convex set."""
     for seed in range(10):
         v = numbers(seed, 8)
         x = SETS[name](v)
@@ -155,7 +155,7 @@ def test_order_does_not_matter(name: str) -> None:
 @every_set
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_float32_is_as_accurate_as_its_input(name: str, scale: float) -> None:
-    """Non-expansive: rounding v, by 6e-8 of its norm, may move x by as much. Five times that is allowed."""
+    """The projection is non-expansive: rounding v by 6e-8 of its norm moves x by no more. The test allows 3e-7."""
     for seed in range(10):
         v = numbers(seed, 8, scale).float()
         allowed = 5 * 6e-8 * max(float(v.norm()), 8.0)
@@ -164,7 +164,7 @@ def test_float32_is_as_accurate_as_its_input(name: str, scale: float) -> None:
 
 
 def test_float32_on_a_large_batch() -> None:
-    """The mean of 4096 entries is held to 1e-6, although running sums of that length lose three digits."""
+    """The mean of 4096 entries is accurate to 1e-6, although running sums of that length lose three digits."""
     for upper in (INF, 5.0):
         x = box_mean_band(numbers(0, 4096, 3.0).float(), upper)
         assert abs(float(x.double().mean()) - 1) < 1e-6
@@ -177,13 +177,13 @@ def test_float32_on_a_large_batch() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("upper", [INF, 2.5])
 def test_entries_beyond_the_precision_are_still_projected(dtype: torch.dtype, upper: float) -> None:
-    """The two largest of three share the total: nothing in the answer depends on how large they are."""
+    """The two largest of three entries share the total, no matter how large they are."""
     big = 10 / torch.finfo(dtype).eps ** 1.2
     x = box_mean_band(torch.tensor([big, big, 0.0], dtype=dtype), upper)
     assert_close(x, torch.tensor([1.5, 1.5, 0.0], dtype=dtype))
 
 
-def test_points_inside_stay_as_they_are_bit_for_bit() -> None:
+def test_feasible_points_do_not_change() -> None:
     v = torch.tensor([0.3, 1.0, 1.1, 0.0])
     assert torch.equal(box_mean_band(v, 1.2, 0.5, 1.0), v)
     for seed in range(20):
@@ -200,7 +200,7 @@ def test_each_side_of_the_band_is_reached_from_its_own_side() -> None:
         assert float(x.mean()) == pytest.approx(float(v.mean()) if mean is None else mean, abs=1e-12)
 
 
-def test_by_hand() -> None:
+def test_known_projections() -> None:
     assert_close(box_mean_band(torch.tensor([0.0, 1.0, 5.0]), 2.5), torch.tensor([0.0, 0.5, 2.5]))
     assert_close(box_mean_band(torch.tensor([4.0, 4.0])), torch.tensor([1.0, 1.0]))
     assert_close(box_mean_band(torch.tensor([-9.0])), torch.tensor([1.0]))
@@ -215,17 +215,17 @@ def test_entries_without_a_coefficient_are_only_clipped() -> None:
     assert torch.equal(weighted_simplex(v, torch.zeros(3)), torch.tensor([0.0, 2.0, 0.5]))
 
 
-def test_left_out_entries_and_empty_groups_do_not_matter() -> None:
+def test_excluded_entries_and_empty_groups_do_not_matter() -> None:
     v, group = numbers(0, 6), torch.tensor([0, 0, 2, 2, 2, 0])
     alone = box_mean_band(v, 2.0, group=group, num_groups=3)  # group 1 is empty
-    odd = torch.tensor([float("nan"), 1e30, -5.0], dtype=torch.float64)
-    crowded = box_mean_band(torch.cat([odd, v]), 2.0, group=torch.cat([torch.full((3,), -1), group]), num_groups=3)
-    assert_close(crowded[3:], alone, rtol=0, atol=1e-14)
+    extra = torch.tensor([float("nan"), 1e30, -5.0], dtype=torch.float64)
+    extended = box_mean_band(torch.cat([extra, v]), 2.0, group=torch.cat([torch.full((3,), -1), group]), num_groups=3)
+    assert_close(extended[3:], alone, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_clamp_rescale(seed: int) -> None:
-    """Its fixed points are the feasible points; zeros stay, ratios stay, and the length of v does not matter."""
+    """Feasible points are fixed points; zeros and ratios do not change; the scale of v does not matter."""
     a, v = coefficients(seed, 8, "uneven"), numbers(seed, 8)
     x = clamp_rescale(v, a)
     assert float(x.min()) >= 0
@@ -257,7 +257,7 @@ def test_without_groups_their_number_does_not_matter() -> None:
     assert_close(clamp_rescale(v, a, num_groups=2), clamp_rescale(v, a))
 
 
-def test_clamp_rescale_of_nothing_is_nothing() -> None:
+def test_clamp_rescale_of_zeros_is_zero() -> None:
     assert torch.equal(clamp_rescale(torch.tensor([-1.0, 0.0]), torch.ones(2)), torch.zeros(2))
     assert torch.equal(clamp_rescale(torch.tensor([1.0, 2.0]), torch.zeros(2)), torch.tensor([0.5, 1.0]))
 
@@ -283,14 +283,14 @@ def test_gradients_are_not_needed_but_inputs_are_not_changed() -> None:
 
 @pytest.mark.parametrize("upper", [1.5, 50.0, float("inf")])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0, 1e6])
-def test_all_pairs_and_sorting_find_the_same_point(
+def test_comparing_pairs_and_sorting_give_the_same_point(
     monkeypatch: pytest.MonkeyPatch, upper: float, scale: float
 ) -> None:
-    """A batch goes one way, and what is too large to compare all pairs goes the other."""
+    """Small batches compare all pairs, large ones are sorted."""
     for seed in range(20):
         v = numbers(seed, 60, scale=scale)
         v[:7] = v[7]  # equal entries
-        group = (numbers(seed + 100, 60) > -1).long() - 1  # some are left out
+        group = (numbers(seed + 100, 60) > -1).long() - 1  # some are excluded
         band = {"low": 0.7, "high": 1.2, "group": group}
         monkeypatch.setattr(groups, "FEW_ON_CPU", 1024)
         pairs = box_mean_band(v, upper, **band)
@@ -301,8 +301,8 @@ def test_all_pairs_and_sorting_find_the_same_point(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("seed", range(10))
-def test_entries_that_all_but_coincide_are_raised_to_the_mean(seed: int, dtype: torch.dtype) -> None:
-    """v - upper rounds them to one value, though they are not the same."""
+def test_nearly_equal_entries_are_raised_to_the_mean(seed: int, dtype: torch.dtype) -> None:
+    """Rounding makes v - upper equal for entries that differ."""
     apart = torch.rand(32, generator=torch.Generator().manual_seed(seed), dtype=dtype)
     v = 0.09 + 0.001 * seed + 50 * torch.finfo(dtype).eps * apart
     v[::4] -= 0.02
@@ -311,14 +311,14 @@ def test_entries_that_all_but_coincide_are_raised_to_the_mean(seed: int, dtype: 
 
 
 @pytest.mark.parametrize("size", [3, 7, 10, 19])
-def test_a_bound_that_is_the_mean_in_spite_of_rounding(size: int) -> None:
-    """Seven times 0.1 is not the sum of seven."""
+def test_a_bound_equal_to_the_mean_is_feasible_despite_rounding(size: int) -> None:
+    """In floating point, 7 * 0.1 differs from the sum of seven entries of 0.1."""
     assert_close(box_mean_band(numbers(0, size), 0.1, 0.1, 0.1), torch.full((size,), 0.1).double())
     assert_close(box_mean_band(numbers(0, size), 0.1, 0.2, 0.3), torch.full((size,), 0.1).double())
 
 
 @pytest.mark.parametrize("kind", ["ones", "zeros", "tiny"])
-def test_all_pairs_and_sorting_find_the_same_simplex_point(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_comparing_pairs_and_sorting_give_the_same_simplex_point(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     group = torch.tensor([0, 2, -1, 0, 1, 0, 2, 0, 1, 2, 0, 2])  # group 3 is empty
     for seed in range(6):
         v, a = numbers(seed, 12, scale=3.0), coefficients(seed, 12, kind)
@@ -329,7 +329,7 @@ def test_all_pairs_and_sorting_find_the_same_simplex_point(monkeypatch: pytest.M
 
 
 def test_simplex_of_entries_of_very_different_size() -> None:
-    """A large entry with a small coefficient: its ratio v / a must not take the digits of the others."""
+    """A large entry with a small coefficient has a large ratio v / a, which must not cost the others precision."""
     a, v = torch.tensor([1.0, 1.0, 1e-9]), torch.tensor([0.3, 2.0, 2.8e5])
     found = weighted_simplex(v, a)
     assert float(a @ found) == pytest.approx(1, rel=1e-6)
@@ -338,7 +338,7 @@ def test_simplex_of_entries_of_very_different_size() -> None:
 
 @pytest.mark.parametrize("groups", [None, torch.tensor([1, 0, 1, 0])])
 @pytest.mark.parametrize("size", [1e-30, 1e20, 1e38])
-def test_clamp_rescale_follows_the_direction_alone(groups: Tensor | None, size: float) -> None:
+def test_clamp_rescale_depends_only_on_the_direction(groups: Tensor | None, size: float) -> None:
     v, a = torch.tensor([1.0, 2.0, -1.0, 0.5]), torch.tensor([1e-20, 1e-25, 0.3, 1e-3])
     number = 1 if groups is None else 2
     assert_close(clamp_rescale(v * size, a, groups, number), clamp_rescale(v, a, groups, number))
@@ -346,18 +346,18 @@ def test_clamp_rescale_follows_the_direction_alone(groups: Tensor | None, size: 
 
 @pytest.fixture
 def sorting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a batch that is too large to compare all pairs."""
+    """Sort, as for a batch that is too large to compare all pairs."""
     monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
 
 
-def test_the_mean_is_at_least_one_unless_told_otherwise() -> None:
+def test_by_default_the_mean_is_one() -> None:
     v = torch.tensor([1.2, 1.4])
     assert torch.equal(box_mean_band(v, high=3.0), v)
     assert_close(box_mean_band(v - 1, high=3.0), torch.tensor([0.9, 1.1]))
 
 
 @pytest.mark.usefixtures("sorting")
-def test_a_mask_is_a_group_where_there_is_one() -> None:
+def test_booleans_are_a_single_group() -> None:
     v, a = numbers(0, 8), coefficients(0, 8, "uneven")
     used = torch.tensor([True, True, False, True, True, False, True, True])
     group = used.long() - 1
@@ -367,7 +367,7 @@ def test_a_mask_is_a_group_where_there_is_one() -> None:
     assert_close(clamp_rescale(v, a, group=used)[used], clamp_rescale(v[used], a[used]))
 
 
-def test_the_smallest_mass_counts_as_none() -> None:
+def test_the_smallest_mass_counts_as_zero() -> None:
     least = smallest_mass(torch.float32)
     a, v = torch.full((1,), least), torch.tensor([3.0])
     assert torch.equal(weighted_simplex(v, a), v)
@@ -378,7 +378,7 @@ def test_the_smallest_mass_counts_as_none() -> None:
 
 @pytest.mark.parametrize("small", [0, 1024])
 def test_a_small_coefficient_still_moves_its_entry(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    """x = v - tau a: at a tau of -1e8 even a coefficient of 1e-16 is felt."""
+    """x = v - tau a: with tau = -1e8 even a coefficient of 1e-16 has an effect."""
     monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     x = weighted_simplex(torch.tensor([-1e8, 0.0], dtype=torch.float64), torch.tensor([1.0, 1e-16]).double())
     assert float(x[1]) == pytest.approx(1e-8, rel=1e-6)
@@ -386,14 +386,14 @@ def test_a_small_coefficient_still_moves_its_entry(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("upper", [INF, 2.5])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_largest_numbers_there_are(dtype: torch.dtype, upper: float) -> None:
+def test_the_largest_numbers(dtype: torch.dtype, upper: float) -> None:
     most = torch.finfo(dtype).max
     x = box_mean_band(torch.tensor([most, -most, -most, most], dtype=dtype), upper)
     assert_close(x, torch.tensor([2.0, 0.0, 0.0, 2.0], dtype=dtype))
 
 
 @pytest.mark.usefixtures("sorting")
-def test_points_inside_stay_as_they_are_also_where_they_are_sorted() -> None:
+def test_feasible_points_do_not_change_in_a_large_batch() -> None:
     group = torch.arange(50) % 3
     for seed in range(10):
         inside = numbers(seed, 50).float().abs().clamp_max(3)
@@ -403,7 +403,7 @@ def test_points_inside_stay_as_they_are_also_where_they_are_sorted() -> None:
 
 @pytest.mark.parametrize("num_groups", [1, 2])
 @pytest.mark.usefixtures("sorting")
-def test_a_bound_below_the_mean_leaves_all_at_the_bound(num_groups: int) -> None:
+def test_with_a_bound_below_the_mean_all_entries_are_at_the_bound(num_groups: int) -> None:
     group = torch.tensor([0, -1, 0, num_groups - 1, -1, num_groups - 1])
     x = box_mean_band(numbers(0, 6), 0.5, group=group, num_groups=num_groups)
     assert x[group >= 0].tolist() == [0.5] * 4
@@ -422,8 +422,8 @@ def test_a_mean_of_zero_in_every_group() -> None:
 
 
 @pytest.mark.parametrize("far", [1e6, 1e12, 1e18])
-def test_groups_far_apart_do_not_touch(far: float) -> None:
-    """A group of one beside a group whose entries are elsewhere altogether."""
+def test_distant_groups_do_not_affect_each_other(far: float) -> None:
+    """Groups of one entry that is far from the entries of another group."""
     v = torch.tensor([-far, 0.3, 0.9, 0.1, far], dtype=torch.float64)
     x = box_mean_band(v, group=torch.tensor([0, 1, 1, 1, 2]), num_groups=3)
     assert x[[0, 4]].tolist() == [1.0, 1.0]
@@ -431,8 +431,8 @@ def test_groups_far_apart_do_not_touch(far: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_groups_in_which_one_entry_alone_has_a_coefficient(seed: int) -> None:
-    """It is one over its coefficient. Behind it in its group stand entries that nothing can move."""
+def test_groups_with_a_single_positive_coefficient(seed: int) -> None:
+    """The entry becomes one over its coefficient; entries of its group without a coefficient are only clipped."""
     group = torch.tensor([2, 0, -1, -1, -1, 2, -1, 1])
     v, a = numbers(seed, 8), coefficients(seed, 8, "uneven") / 2
     a[5] = 0
@@ -442,7 +442,7 @@ def test_groups_in_which_one_entry_alone_has_a_coefficient(seed: int) -> None:
 
 
 def test_entries_far_below_zero_reach_the_total_too() -> None:
-    """However far: only the differences between them count."""
+    """Only the differences between the entries matter."""
     v = torch.tensor([-2214345.7352461866, -2214343.12620611, -2214344.5661288975, -2214344.4045902938]).double()
     a = torch.tensor([0.3154225735640095, 0.7058609753312879, 0.9074587545072014, 0.4557259866441826]).double()
     for seed in range(20):
@@ -452,7 +452,7 @@ def test_entries_far_below_zero_reach_the_total_too() -> None:
 
 @pytest.mark.usefixtures("sorting")
 def test_an_entry_without_a_coefficient_is_never_the_pivot() -> None:
-    """The last group has one entry that can move; by a rounding its room may seem not to reach the total."""
+    """Group 1 has one entry with a coefficient. By rounding, its cap may seem not to reach the total."""
     for seed in range(30):
         generator = torch.Generator().manual_seed(seed)
         v, a = torch.randn(4, generator=generator).double() - 100, torch.rand(4, generator=generator).double()
@@ -463,16 +463,14 @@ def test_an_entry_without_a_coefficient_is_never_the_pivot() -> None:
 
 @pytest.mark.usefixtures("sorting")
 def test_a_piece_ends_at_the_next_event() -> None:
-    """Running sums near 1e7 have few digits left: what they find must stay on its piece, whose end is exact."""
+    """Running sums near 1e7 have few digits: the tau from them must stay on its piece, whose ends are exact."""
     v = torch.tensor([-9999998.909908295, -10000000.353152186, -9999998.672390342]).double()
     a = torch.tensor([0.643466591835022, 0.8947982788085938, 0.7624719142913818]).double()
     assert weighted_simplex(v, a).tolist() == pytest.approx([0, 1 / float(a[1]), 0])
 
 
 def test_totals_and_bounds_that_cannot_be_reached() -> None:
-    with pytest.raises(
-        ValueError, match=r"total must be a number that sums of torch\.float32 can reach, got 2\.5e\+38"
-    ):
+    with pytest.raises(ValueError, match=r"total must be small enough for sums in torch\.float32, got 2\.5e\+38"):
         weighted_simplex(torch.ones(2), torch.ones(2), 2.5e38)
     assert_close(weighted_simplex(torch.ones(2), torch.ones(2), 1e38), torch.full((2,), 5e37))
     with pytest.raises(ValueError, match=r"low must be a number or one for each group, \(2,\), got \(3,\)"):
@@ -492,13 +490,13 @@ def test_totals_and_bounds_that_cannot_be_reached() -> None:
         ("a", lambda bad: clamp_rescale(torch.ones(2), bad)),
     ],
 )
-def test_what_is_no_vector_is_named(name: str, call: Callable[[Any], Tensor]) -> None:
+def test_invalid_vectors(name: str, call: Callable[[Any], Tensor]) -> None:
     with pytest.raises(TypeError, match=f"^{name} must be"):
         call([1.0, 2.0])
 
 
 @pytest.mark.parametrize("bound", [-1.0, float("nan"), "1"])
-def test_what_is_no_bound_is_named(bound: Any) -> None:
+def test_invalid_bounds(bound: Any) -> None:
     v = torch.ones(2)
     for name in ("upper", "low", "high"):
         with pytest.raises(ValueError, match=f"^{name} must be a number of at least 0, got"):
@@ -513,23 +511,23 @@ def test_what_is_no_bound_is_named(bound: Any) -> None:
             box_mean_band(v, **{name: v})
 
 
-def test_coefficients_are_as_many_as_entries() -> None:
+def test_coefficients_of_another_length_are_an_error() -> None:
     for project in (weighted_simplex, clamp_rescale):
         with pytest.raises(ValueError, match=r"^a must be \(2,\), got \(3,\)"):
             project(torch.ones(2), torch.ones(3))
 
 
-def test_entries_that_are_left_out_do_not_set_the_scale() -> None:
+def test_excluded_entries_do_not_set_the_scale() -> None:
     v, a, used = torch.tensor([1e-35, 5.0]), torch.ones(2), torch.tensor([True, False])
     assert clamp_rescale(v, a, used).tolist() == [1.0, 0.0]
 
 
-def test_groups_of_very_different_size_are_rescaled_apart() -> None:
+def test_groups_of_very_different_scale_are_rescaled_separately() -> None:
     v, a = torch.tensor([1e-35, 5.0]), torch.ones(2)
     assert clamp_rescale(v, a, torch.tensor([0, 1]), 2).tolist() == [1.0, 1.0]
 
 
-def test_a_bound_beyond_the_largest_number_is_none() -> None:
+def test_a_bound_beyond_the_largest_number_has_no_effect() -> None:
     v = torch.tensor([-1.0, 3.0])
     assert box(v, 1e39).tolist() == [0.0, 3.0]
     assert_close(box_mean_band(v, 1e39), torch.tensor([0.0, 2.0]))
@@ -540,10 +538,8 @@ def test_a_bound_beyond_the_largest_number_is_none() -> None:
     ("small", "v", "a"),
     [(0, 3e38, 1e-3), (0, 3e38, 1e-6), (1024, 3e38, 1e-3), (1024, 3e38, 1e-6), (1024, 1e30, 1e-10)],
 )
-def test_entries_beside_which_no_other_counts(
-    monkeypatch: pytest.MonkeyPatch, small: int, v: float, a: float
-) -> None:
-    """v / a is more than a number can be, above or below zero."""
+def test_entries_that_dominate_all_others(monkeypatch: pytest.MonkeyPatch, small: int, v: float, a: float) -> None:
+    """v / a overflows to plus or minus infinity."""
     monkeypatch.setattr(groups, "FEW_ON_CPU", small)
     coefficients = torch.tensor([a, 1.0, 0.5, 0.0])
     assert_close(

@@ -1,4 +1,4 @@
-"""Projections of any finite numbers: the constraints hold, order does not matter, and who is left out has no say."""
+"""Projections of any finite numbers: the constraints hold, and order and excluded entries do not matter."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ GROUPS = 3
 
 @pytest.fixture(params=["all pairs", "sorting"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch goes one way, and what is too large to compare all pairs goes the other."""
+    """Small batches compare all pairs, large ones are sorted."""
     monkeypatch.setattr(groups, "FEW_ON_CPU", 1024 if request.param == "all pairs" else 0)
 
 
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor]:
-    """(v, a, group), each (n,): -1 is left out, and groups may be empty or without a coefficient."""
+    """(v, a, group), each (n,): group -1 is excluded, and groups may be empty or without positive coefficients."""
     rows = draw(st.lists(st.tuples(finite, coefficient, st.integers(-1, GROUPS - 1)), min_size=1, max_size=12))
     v, a, group = (torch.tensor(column) for column in zip(*rows, strict=True))
     return v, a, group
 
 
 def used_groups(group: Tensor, a: Tensor) -> list[Tensor]:
-    """The members of each group in which something can move."""
+    """The entries of each group with a positive coefficient, as masks (n,)."""
     return [group == k for k in range(GROUPS) if bool((a[group == k] > 0).any())]
 
 
@@ -61,7 +61,7 @@ def test_the_weighted_sum_is_the_total(problem: tuple[Tensor, ...]) -> None:
         assert bool((x[group >= 0] >= 0).all()), x
         assert bool(x[group >= 0].isfinite().all()), x
         for own in used_groups(group, a):
-            # Rescaling needs some mass to scale: next to an entry of 1e30 that has no coefficient, 0.1 is none.
+            # Rescaling needs mass: beside an entry of 1e30 without a coefficient, an entry of 0.1 counts as zero.
             if project is weighted_simplex or bool((a * v)[own].max() > 1e-20 * v[own].max().clamp_min(0)):
                 assert float(a[own] @ x[own]) == pytest.approx(1, rel=1e-3), (project, x)
 

@@ -1,4 +1,4 @@
-"""The divergences between two batches. To add one: a file beside this one and a line in ``DIVERGENCES``."""
+"""Divergences between two batches. To add one, add a file to this folder and a line to ``DIVERGENCES``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The critic network of the Wasserstein-1 distance, a ReLU network dim-64-64-groups, and the gradient of its loss.
+"""The critic network of the Wasserstein-1 distance, and the gradient of its loss.
 
-The parameters are one flat vector ``theta``, so that an update is a few tensor operations without host
-synchronisation. Each group (class) has its own output.
+It is a ReLU network with two hidden layers of 64 units and one output per group (class). Its parameters are one flat
+vector ``theta``, so that an update is a few tensor operations without host synchronisation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HIDDEN = 64
 
 
 def start(dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
-    """A new critic: parameters uniform in +-1 / sqrt(fan in), as in PyTorch's linear layers, and Adam's moments."""
+    """The memory of a new critic: its parameters, initialised as ``nn.Linear`` does, and the state of Adam."""
     pieces = []
     for fan_in, fan_out in _layers(dim, num_groups):
         uniform = torch.rand((fan_in + 1) * fan_out, generator=generator, dtype=like.dtype, device=like.device)
@@ -36,7 +36,7 @@ def start(dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict
 
 
 def evaluate(theta: Tensor, z: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Phi(z) by the output of each sample's group, (n,), for z (n, dim)."""
+    """Phi(z) from the output of each sample's group, (n,), for z (n, dim)."""
     first, second, third = _split(theta, z.shape[1], num_groups)
     outputs = third(torch.relu(second(torch.relu(first(z)))))
     return outputs.gather(1, group.clamp_min(0)[:, None])[:, 0]
@@ -46,7 +46,7 @@ def evaluate(theta: Tensor, z: Tensor, group: Tensor, num_groups: int) -> Tensor
 class Loss:
     """E_w[Phi] - E_val[Phi], averaged over the groups, + penalty E[(||grad Phi|| - 1)^2]   (Eq. ADIW_wa_reg).
 
-    The last mean is over interpolated points, one for each training sample that is not excluded, of all groups.
+    The last mean is over interpolated points, one for each included training sample of any group.
     """
 
     z: Tensor  # (n + m, dim) of both batches, divided by the unit
@@ -69,8 +69,8 @@ class Loss:
         """d loss / d theta, for interpolated ``points`` (n, dim), divided by the unit as well.
 
         A ReLU network is linear on each region of its input, so its slope is a product of the weights of the active
-        units. One backward pass gives the derivative at z and the slopes at the points; one forward pass through the
-        same active units gives the derivative of the penalty on these slopes.
+        units. One backward pass gives the derivative at z and the slopes at the points. One forward pass through the
+        same active units gives the derivative of the penalty, as tangents.
         """
         first, second, third = _split(theta, points.shape[1], self.outputs.shape[1])
         count, z = len(self.z), torch.cat([self.z, points])
@@ -82,12 +82,12 @@ class Loss:
         slope = back_1[count:] @ first.weight.T
         length = (slope.square().sum(1, keepdim=True) + torch.finfo(slope.dtype).tiny).sqrt()
         by_slope = 2 * self.share * (1 - 1 / length) * slope
-        forth_1 = (by_slope @ first.weight) * active_1[count:]
-        forth_2 = (forth_1 @ second.weight) * active_2[count:]
+        tangent_1 = (by_slope @ first.weight) * active_1[count:]
+        tangent_2 = (tangent_1 @ second.weight) * active_2[count:]
         parts: list[Tensor] = []
-        layers = ((z, by_slope, back_1), (hidden_1, forth_1, back_2), (hidden_2, forth_2, self.outputs))
-        for inputs, forth, back in layers:
-            parts += [(torch.cat([inputs[:count], forth]).T @ back).flatten(), back[:count].sum(0)]
+        layers = ((z, by_slope, back_1), (hidden_1, tangent_1, back_2), (hidden_2, tangent_2, self.outputs))
+        for inputs, tangent, back in layers:
+            parts += [(torch.cat([inputs[:count], tangent]).T @ back).flatten(), back[:count].sum(0)]
         return torch.cat(parts)
 
 

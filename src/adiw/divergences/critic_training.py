@@ -28,10 +28,10 @@ def train(
     theta, mean, square = (memory[name] for name in ("theta", "mean", "square"))
     steps = memory["updates"] + torch.arange(1, updates + 1, device=theta.device)
     rates = (learning_rate / (1 - 0.9 ** steps.double())).to(theta.dtype)
-    unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)  # 1 - 0.999 in float32 has four digits
+    unbiased = (1 / (1 - 0.999 ** steps.double())).to(theta.dtype)  # in float32, 1 - 0.999 has only four digits
     for step, points in enumerate(interpolate(batches, weights, updates, generator) / unit):
         gradient = loss.gradient(theta, points)
-        finite = is_finite(gradient.dot(gradient))  # skip the update when one extreme sample makes it overflow
+        finite = is_finite(gradient.dot(gradient))  # an extreme sample may make it overflow: then it counts as zero
         gradient = torch.where(finite, gradient, 0)
         mean = mean.lerp(gradient, 0.1)
         square = square.lerp(gradient.square(), 0.001)
@@ -46,11 +46,11 @@ def interpolate(batches: MatchedBatches, weights: Tensor, times: int, generator:
     validation end uniformly.
     """
     n, z = len(batches.z_train), batches.z_train
-    at, other, part = torch.rand(3, n, times, generator=generator, dtype=torch.float64, device=z.device)
-    # A group whose weights are all zero draws uniformly from its own samples, by this smallest mass.
-    drawn = _draw(weights.clamp_min(NEGLIGIBLE), batches, "train", at)
-    joined = _draw(torch.ones_like(batches.z_val[:, 0]), batches, "val", other)
-    return torch.lerp(z[drawn], batches.z_val[joined], part.T[..., None].to(z.dtype))
+    at_train, at_val, share = torch.rand(3, n, times, generator=generator, dtype=torch.float64, device=z.device)
+    # Clamped so that a group whose weights are all zero draws uniformly from its own samples.
+    train_end = _draw(weights.clamp_min(NEGLIGIBLE), batches, "train", at_train)
+    val_end = _draw(torch.ones_like(batches.z_val[:, 0]), batches, "val", at_val)
+    return torch.lerp(z[train_end], batches.z_val[val_end], share.T[..., None].to(z.dtype))
 
 
 def _draw(mass: Tensor, batches: MatchedBatches, side: Literal["train", "val"], at: Tensor) -> Tensor:

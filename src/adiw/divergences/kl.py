@@ -13,7 +13,14 @@ from adiw.divergences.settings import check_choice, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, per_sample
 from adiw.matching.kernels import Width, kernel_to, resolve_width
-from adiw.matching.projections import clamp_rescale, clamp_to_one, rescale, smallest_mass, some_mass, weighted_simplex
+from adiw.matching.projections import (
+    clamp_rescale,
+    clamp_to_one,
+    mass_or_one,
+    rescale,
+    smallest_mass,
+    weighted_simplex,
+)
 
 Update = Literal["rescale", "optimum", "euclidean"]
 
@@ -29,7 +36,7 @@ class KL:
     Args:
         width: sigma of the kernel, or "auto" (a third of the typical distance: about 0.5 on cross-entropy).
         step_size: eta.
-        update: how a step stays feasible.
+        update: how a step returns to the feasible set.
             "rescale" takes the plain gradient, clamps at zero and rescales. Use it for training: it is stable and
                 keeps mislabelled samples near zero, although its fixed point is not KLIEP's optimum.
             "optimum" takes the gradient of the rescaled objective, then clamps and rescales. Its fixed points are
@@ -76,21 +83,21 @@ class KLProblem:
 
     def initial(self) -> Tensor:
         if self.num_groups == 1:
-            return some_mass(self.psi_bar.sum()).reciprocal().expand_as(self.psi_bar)
+            return mass_or_one(self.psi_bar.sum()).reciprocal().expand_as(self.psi_bar)
         return clamp_rescale(torch.ones_like(self.psi_bar), self.psi_bar, self.group_centre, self.num_groups)
 
     def objective(self, params: Tensor) -> Tensor:
         fit = -(self.share * self._density(params).log()).sum()
         if self.update != "optimum":
             return fit
-        return fit + some_mass(self._mass(params)).log().sum()
+        return fit + mass_or_one(self._mass(params)).log().sum()
 
     def gradient(self, params: Tensor) -> Tensor:
         plain = torch.addmv(params, self.psi_val.T, self.share / self._density(params), beta=0, alpha=-1)
         if self.update != "optimum":
             return plain
         mass = per_sample(self._mass(params), self.group_centre)
-        return plain + torch.where(mass > smallest_mass(mass.dtype), self.psi_bar / some_mass(mass), 0)
+        return plain + torch.where(mass > smallest_mass(mass.dtype), self.psi_bar / mass_or_one(mass), 0)
 
     def project(self, params: Tensor) -> Tensor:
         if self.update == "euclidean":

@@ -15,21 +15,22 @@ Side = Literal["train", "val"]
 class Problem(Protocol):
     """min J(params) over a feasible set, for n training and m validation samples.
 
-    ``params`` has shape (n,) or (m,), as ``Divergence.side`` says. Every function ignores the entries of excluded
-    samples. A problem may also have ``step_scale``, a tensor shaped as params that multiplies the gradient in a step.
+    ``params`` is (n,) if ``Divergence.side`` is "train", else (m,). Every function ignores the entries of excluded
+    samples. A problem may also have ``step_scale``, a tensor of the shape of params that multiplies the gradient in a
+    step.
     """
 
     def initial(self) -> Tensor:
-        """Feasible parameters whose weights have mean one: the start of samples without an estimate."""
+        """Feasible parameters whose weights have mean one, from which samples without an estimate start."""
 
     def objective(self, params: Tensor) -> Tensor:
         """J(params), a scalar: the sum over the groups."""
 
     def gradient(self, params: Tensor) -> Tensor:
-        """dJ / dparams, shaped as params."""
+        """dJ / dparams, of the shape of params."""
 
     def project(self, params: Tensor) -> Tensor:
-        """The nearest feasible point, or another one where the divergence documents why."""
+        """The nearest feasible point, or another one if the divergence documents why."""
 
     def weights(self, params: Tensor) -> Tensor:
         """The importance weights of the training samples, (n,), not negative."""
@@ -45,11 +46,11 @@ class Divergence(Protocol):
         """eta of the projected-gradient step."""
 
     def problem(self, batches: MatchedBatches) -> Problem:
-        """The problem of two batches; it computes once what its functions share, such as a kernel."""
+        """The problem for two batches. What several of its functions need, such as a kernel, is computed here."""
 
 
 class Learner(Protocol):
-    """A divergence that also trains a model across batches, such as a critic network: its memory, named tensors."""
+    """A divergence that also trains a model across batches, such as a critic network. Its memory is named tensors."""
 
     def start(self, dim: int, num_groups: int, like: Tensor, generator: Generator) -> dict[str, Tensor]:
         """The first memory, for z of ``dim`` numbers, on the device and in the dtype of ``like``; may be empty."""
@@ -61,5 +62,5 @@ class Learner(Protocol):
 
 
 def learns(divergence: object) -> TypeGuard[Learner]:
-    """Whether a divergence is a ``Learner``. (``isinstance`` of a protocol is slower than a small kernel.)"""
+    """Whether a divergence is a ``Learner``. (``isinstance`` with a protocol takes longer than a small kernel.)"""
     return hasattr(divergence, "learn")

@@ -1,4 +1,4 @@
-"""Checks of a divergence's settings, for ``__post_init__``. Every error names the setting and what it must be."""
+"""Checks of a divergence's settings, for ``__post_init__``. Each raises a ValueError that names the setting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from adiw.divergences.protocol import Divergence
 
 
 def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
-    """Raise a ValueError unless the setting is valid.
+    """Raise unless ``valid``; ``expected`` describes valid values.
 
     >>> from adiw.divergences import KL
     >>> KL(width=-1.0)
@@ -19,17 +19,17 @@ def check_setting(owner: object, name: str, valid: bool, expected: str) -> None:
 
 
 def check_choice(owner: object, name: str, choices: tuple[str, ...]) -> None:
-    """One of these strings."""
+    """Raise unless the setting is one of these strings."""
     check_setting(owner, name, getattr(owner, name) in choices, f"one of {', '.join(map(repr, choices))}")
 
 
 def check_width(owner: object, name: str = "width") -> None:
-    """A positive number or "auto"."""
+    """Raise unless the setting is a positive number or "auto"."""
     value = getattr(owner, name)
     automatic = isinstance(value, str) and value == "auto"
     check_setting(owner, name, automatic or is_positive(value), 'a positive number or "auto"')
 
 
 def check_step_size(owner: Divergence) -> None:
-    """A positive number."""
+    """Raise unless ``step_size`` is a positive number."""
     check_setting(owner, "step_size", is_positive(owner.step_size), "a positive number")

@@ -30,12 +30,12 @@ class Wasserstein:
     Args:
         critic: "exact" computes the optimal critic by sorting and needs scalar z; "network" is the paper's critic
             network with gradient penalty, for any dimension; "auto" is "exact" for scalars and "network" otherwise.
-        scale: the unit of z, or "auto" (the typical distance). A step moves a weight by step_size per unit.
+        scale: the unit of z, or "auto" (the typical distance). z is divided by it.
         step_size: eta. The paper's 0.01 separates clean from mislabelled samples more slowly.
         penalty: kappa of the gradient penalty.
         pretrain: number of batches that train the network, without penalty, before the weights change.
         updates: updates of the network per batch.
-        learning_rate: of Adam, for the network.
+        learning_rate: that of Adam, which trains the network.
 
     >>> import adiw
     >>> z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
@@ -129,7 +129,7 @@ class CriticProblem:
 
 
 def _for_network(batches: MatchedBatches, unit: float | Tensor) -> MatchedBatches:
-    """The batches with excluded samples at zero and z clamped, so that the sums in a network stay finite."""
+    """The batches with z clamped, and zero for excluded samples, so that sums in the network stay finite."""
     info = torch.finfo(batches.z_train.dtype)
     far = batches.z_train.new_full((), info.max * info.eps) * unit
     z_train = torch.where(batches.included_train[:, None], batches.z_train, 0).clamp(-far, far)

@@ -1,1 +1,1 @@
-"""Pure tensor functions: two matched batches and their groups, kernels, projections, limits on weights."""
+"""Pure tensor functions: matched batches and their groups, kernels, projections, limits on the weights."""

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adiw.matching.groups import group_sum, is_included, per_sample, same_group
+from adiw.matching.groups import group_numbers, group_sum, is_included, per_sample, same_group
 
 
-class cached_tensor_property:  # noqa: N801 - used as functools.cached_property is
-    """A property that is computed once. torch.compile cannot trace the lock in Python 3.11's ``cached_property``."""
+class cached_tensor_property:  # noqa: N801 - named like functools.cached_property
+    """``functools.cached_property`` without the lock that it has in Python 3.11: torch.compile cannot trace that."""
 
     def __init__(self, method: Callable[[Any], Tensor]) -> None:
         self.method, self.__doc__ = method, method.__doc__
@@ -55,26 +55,26 @@ class MatchedBatches:
     @cached_tensor_property
     def group_train(self) -> Tensor:
         """(n,) int64: the group of each training sample, -1 for excluded ones."""
-        return _numbered(self.included_train if self.membership_train is None else self.membership_train)
+        return group_numbers(self.included_train if self.membership_train is None else self.membership_train)
 
     @cached_tensor_property
     def group_val(self) -> Tensor:
         """(m,) int64: the group of each validation sample, -1 for excluded ones."""
-        return _numbered(self.included_val if self.membership_val is None else self.membership_val)
+        return group_numbers(self.included_val if self.membership_val is None else self.membership_val)
 
     @cached_tensor_property
     def num_train(self) -> Tensor:
-        """Training samples in each group (num_groups,), at least one so that it can divide."""
+        """Number of training samples in each group, (num_groups,); one for an empty group, to divide by."""
         return self._count(self.z_train, self.membership_train)
 
     @cached_tensor_property
     def num_val(self) -> Tensor:
-        """Validation samples in each group (num_groups,), at least one so that it can divide."""
+        """Number of validation samples in each group, (num_groups,); one for an empty group, to divide by."""
         return self._count(self.z_val, self.membership_val)
 
     @cached_tensor_property
     def share_val(self) -> Tensor:
-        """(m,) one over the size of the validation sample's group, zero for excluded ones."""
+        """(m,) one over the size of each validation sample's group, zero for excluded samples."""
         if self.membership_val is None:
             return self.z_val.new_full((len(self.z_val),), 1 / len(self.z_val))
         return self.included_val / per_sample(self.num_val, self.membership_val)
@@ -140,7 +140,7 @@ def is_finite(values: Tensor) -> Tensor:
 
 
 def finite_mask(values: Tensor) -> Tensor | None:
-    """Which values are finite; None where all are and the host can see it without a synchronisation.
+    """Which values are finite; None if all are and the host can know it without a synchronisation.
 
     >>> finite_mask(torch.tensor([1.0, float("nan")])), finite_mask(torch.tensor([1.0, 2.0]))
     (tensor([ True, False]), None)
@@ -149,12 +149,12 @@ def finite_mask(values: Tensor) -> Tensor | None:
 
 
 def known_finite(values: Tensor) -> bool:
-    """Whether all values are finite and the host can see it without a synchronisation."""
+    """Whether all values are finite and the host can know it without a synchronisation."""
     return host_can_read(values) and math.isfinite(_read(values.sum()))
 
 
 def none_if_true(flag: Tensor) -> Tensor | None:
-    """A boolean on the device; None where it is true and the host can see it without a synchronisation."""
+    """The boolean tensor ``flag``; None if it is true and the host can know it without a synchronisation."""
     return None if host_can_read(flag) and _read(flag) == 1 else flag
 
 
@@ -164,7 +164,7 @@ def host_can_read(values: Tensor) -> bool:
 
 
 def _read(value: Tensor) -> float:
-    """The number in a scalar on the CPU; nan within ``torch.vmap``, where it stands for several numbers."""
+    """The number in a scalar on the CPU; nan within ``torch.vmap``, where a scalar has no single value."""
     try:
         return float(value.item())
     except RuntimeError:
@@ -172,14 +172,15 @@ def _read(value: Tensor) -> float:
 
 
 def _match_scalars(z_train: Tensor, z_val: Tensor) -> MatchedBatches:
-    """All samples in one group. Excluded z become the largest number for training, the smallest for validation."""
+    """One group of scalars. Excluded z become the largest float for training, its negative for validation."""
     if known_finite(z_train) and known_finite(z_val):
-        # Copies, as below: a divergence must not change the tensors of the caller.
+        # Copies, as nan_to_num makes them: a divergence must not change the tensors of the caller.
         return MatchedBatches(z_train.clone(), z_val.clone(), None, None)
     train, val = is_finite(z_train), is_finite(z_val)
     train, val = train & val.any(), val & train.any()
-    away = torch.finfo(z_train.dtype).max
-    z_train, z_val = z_train.nan_to_num(away, away, away), z_val.nan_to_num(-away, -away, -away)
+    largest = torch.finfo(z_train.dtype).max
+    z_train = z_train.nan_to_num(largest, largest, largest)
+    z_val = z_val.nan_to_num(-largest, -largest, -largest)
     return MatchedBatches(z_train, z_val, train[:, 0], val[:, 0])
 
 
@@ -190,7 +191,7 @@ def _exclude_nonfinite(z: Tensor, group: Tensor | None) -> Tensor:
 
 
 def _fill_excluded(z: Tensor, group: Tensor) -> Tensor:
-    """z with the first included sample's value for excluded ones (zero if there is none): it costs no precision."""
+    """z (n, d) with excluded rows replaced by the first included one (zero without one), which loses no precision."""
     included = group >= 0
     value = z.index_select(0, included.to(torch.uint8).argmax().view(1)).nan_to_num(0, 0, 0)
     return torch.where(included[:, None], z, value)
@@ -198,7 +199,3 @@ def _fill_excluded(z: Tensor, group: Tensor) -> Tensor:
 
 def _included(z: Tensor, membership: Tensor | None) -> Tensor:
     return torch.ones_like(z[:, 0], dtype=torch.bool) if membership is None else is_included(membership)
-
-
-def _numbered(membership: Tensor) -> Tensor:
-    return membership.long() - 1 if membership.dtype == torch.bool else membership

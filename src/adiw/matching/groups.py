@@ -1,8 +1,8 @@
 """Sums over groups of samples: the classes of Algorithm 2, or a single group.
 
-A group is an integer per sample, ``0 .. num_groups - 1``; -1 excludes the sample from every sum. For a single group a
-boolean per sample is enough: whether it is included. None means that all samples are included, where the host knows
-it: a CPU then saves the masking.
+Groups are a tensor with one integer per sample, ``0 .. num_groups - 1``; -1 excludes the sample from every sum. For a
+single group it may also hold booleans: whether each sample is included. None means that all samples are included and
+the host knows it, so that masks are not needed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-FEW, FEW_ON_CPU = 1024, 256  # a CPU's time depends on the work, a GPU's on the number of kernels
+FEW, FEW_ON_CPU = 1024, 256  # on a CPU the work takes the time, on a GPU the number of kernels
 
 
 def are_few(values: Tensor) -> bool:
-    """Whether comparing all pairs of ``values`` (n,) at once, which takes fewer kernels, is faster than sorting."""
+    """Whether comparing all pairs of ``values`` (n,), which takes fewer kernels, is faster than sorting."""
     return len(values) <= (FEW if values.is_cuda else FEW_ON_CPU)
 
 
@@ -27,8 +27,17 @@ def is_included(group: Tensor) -> Tensor:
     return group if group.dtype == torch.bool else group >= 0
 
 
+def group_numbers(group: Tensor) -> Tensor:
+    """Groups as integers, (n,): booleans become 0 and -1.
+
+    >>> group_numbers(torch.tensor([True, False]))
+    tensor([ 0, -1])
+    """
+    return group.long() - 1 if group.dtype == torch.bool else group
+
+
 def masked(group: Tensor | None, values: Tensor, other: float | Tensor = 0) -> Tensor:
-    """``values`` (n,), with ``other`` for samples that are excluded.
+    """``values`` (n,), with ``other`` for excluded samples.
 
     >>> masked(torch.tensor([0, -1, 2]), torch.tensor([5.0, 6.0, 7.0]))
     tensor([5., 0., 7.])
@@ -62,7 +71,7 @@ def group_max(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def per_sample(per_group: Tensor, group: Tensor | None) -> Tensor:
-    """Each sample's value of its group: (num_groups,) -> (n,), or (1,) for a single group, which broadcasts.
+    """The value of each sample's group: (num_groups,) -> (n,), or (1,) for a single group, which broadcasts.
 
     Excluded samples get the value of group 0.
 

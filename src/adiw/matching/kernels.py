@@ -1,6 +1,6 @@
 """Gaussian kernels between samples, and a width in proportion to the scale of the data.
 
-A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); other packages have gamma = 1 / (2 sigma^2).
+A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); scikit-learn's gamma is 1 / (2 sigma^2).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Width = float | Literal["auto"]
 def squared_distances(a: Tensor, b: Tensor) -> Tensor:
     """||a_i - b_j||^2 between the rows of a (n, d) and b (m, d): (n, m).
 
-    Scalars are subtracted directly (exact); vectors go through one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)',
-    centred first because a common offset costs the product precision. The centre is a median: one outlier would move
-    a mean, and cost all other samples precision.
+    Scalars are subtracted, which is exact. Vectors use one matrix product, (-2a, |a|^2, 1) (b, 1, |b|^2)', and are
+    centred first, because a large common offset would cost precision. The centre is the median of b: a single outlier
+    would move the mean.
 
     >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0]]))
     tensor([[1.],
@@ -52,14 +52,14 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
         exponent = (a - b.T).div_(width).square_().mul_(-0.5)
     if exponent.is_cuda:
         return exponent.exp_()
-    # On a CPU exp takes fifty times as long where it underflows, which a narrow kernel does almost everywhere, and
+    # A narrow kernel underflows almost everywhere. On a CPU exp takes fifty times as long where it underflows, and
     # four times as long at minus infinity.
     least = 8 * torch.finfo(torch.promote_types(exponent.dtype, torch.float32)).tiny
     return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
 
 
 def kernel_to(side: Literal["train", "val"], batches: MatchedBatches, width: float | Tensor) -> Tensor:
-    """Kernel between all samples, training and then validation, and those of one side: (n + m, n) or (n + m, m).
+    """Kernel between all samples (training, then validation) and those of one side: (n + m, n) or (n + m, m).
 
     It is zero between groups, and between included and excluded samples.
     """
@@ -79,10 +79,11 @@ def resolve_width(width: Width, batches: MatchedBatches, fraction: float) -> flo
 
 
 def typical_distance(batches: MatchedBatches) -> Tensor:
-    """The distance of a training sample from the validation samples of its group: a positive scalar.
+    """The typical distance of a training sample from the validation samples of its group: a positive scalar.
 
-    For scalars the distance to the median validation sample, for vectors the root mean square distance to all of
-    them; averaged over the nearest 95% of the training samples, so that a few outliers do not set the scale.
+    For scalars in one group it is the distance to the median validation sample, otherwise the root mean square
+    distance to all of them. The mean is over the nearest 95% of the training samples, so that a few outliers do not
+    set the scale.
     """
     if batches.z_train.shape[1] == 1 and batches.num_groups == 1:
         used = torch.where(batches.included_val, batches.z_val[:, 0], float("nan"))

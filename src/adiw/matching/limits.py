@@ -9,7 +9,7 @@ from torch import Tensor
 
 from adiw.arguments import check_vector, is_number, is_real
 
-NEGLIGIBLE = 1e-24  # it changes no mean, and times a gradient of 1e-7 it is still a normal float32 number
+NEGLIGIBLE = 1e-24  # too small to change a mean, but times a gradient of 1e-7 still a normal float32 number
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,18 @@ class Limits:
 
 
 def rescale_to_mean_one(weights: Tensor, cap: float, included: Tensor | None = None) -> Tensor:
-    """min(s w, cap) with the one s that makes the mean one; if there is none, positive weights become the cap.
+    """min(s w, cap), (n,), with the s that makes the mean one; without such an s, positive weights become the cap.
 
-    With the k largest weights at the cap, s = (n - k cap) / (sum of the others); the right k is the first whose s
-    keeps the next weight under the cap.
+    With the k largest weights at the cap, s = (n - k cap) / (sum of the others). The smallest k is chosen whose s
+    keeps the next weight below the cap.
 
     >>> rescale_to_mean_one(torch.tensor([1.0, 3.0]), cap=float("inf"))
     tensor([0.5000, 1.5000])
     """
     included = torch.ones_like(weights, dtype=torch.bool) if included is None else included
     largest, positive = torch.where(included, weights, 0).max(), weights > 0
-    weights = weights / torch.where(
-        largest > 0, largest, 1
-    )  # only ratios matter, and the smallest numbers have no inverse
+    # Only ratios matter, and the reciprocal of the smallest numbers is infinite.
+    weights = weights / torch.where(largest > 0, largest, 1)
     n, kept = included.sum().to(weights.dtype), torch.where(included, weights, 0)
     if cap == float("inf"):
         total = kept.sum()
@@ -98,7 +97,7 @@ def raise_ess(weights: Tensor, share: float, included: Tensor | None = None) -> 
 
 
 def effective_sample_size(weights: Tensor) -> Tensor:
-    """(sum w)^2 / sum w^2, from 1 to n; zero when all weights are.
+    """(sum w)^2 / sum w^2 of weights (n,): from 1 to n, or zero if all weights are zero.
 
     >>> effective_sample_size(torch.tensor([1.0, 1.0, 0.0]))
     tensor(2.)

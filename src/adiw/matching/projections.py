@@ -4,8 +4,8 @@ Every Euclidean projection here solves one problem,
 
     argmin_x 1/2 ||x - v||^2   subject to   0 <= x <= upper,   low <= a'x <= high   (a >= 0),
 
-whose solution is x = clip(v - tau a, 0, upper) with one number tau per group. a'x falls with tau along straight
-pieces, so sorting the ends of the pieces finds tau exactly; there is no iteration and no tolerance.
+whose solution is x = clip(v - tau a, 0, upper) with one number tau per group. a'x is a decreasing, piecewise linear
+function of tau, so sorting the ends of its pieces gives tau exactly, without iteration or tolerance.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 
 from adiw.arguments import check_vector, is_real
-from adiw.matching.groups import are_few, group_max, group_order, group_sum, is_included, masked, per_sample
+from adiw.matching.groups import (
+    are_few,
+    group_max,
+    group_numbers,
+    group_order,
+    group_sum,
+    is_included,
+    masked,
+    per_sample,
+)
 
 __all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
 
@@ -61,7 +70,7 @@ def box_mean_band(
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
     if num_groups == 1 and are_few(v):
         return _small_band(v, upper, low, high, is_included(group))
-    group = group.long() - 1 if group.dtype == torch.bool else group
+    group = group_numbers(group)
     count = group_sum(torch.ones_like(v), group, num_groups)
     return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
 
@@ -88,25 +97,24 @@ def weighted_simplex(
     check_vector("a", a, like=v)
     _check_bounds(total=total)
     if total > torch.finfo(v.dtype).max / len(v):
-        raise ValueError(f"total must be a number that sums of {v.dtype} can reach, got {total!r}")
-    group = torch.zeros_like(v, dtype=torch.long) if group is None else group
-    group = group.long() - 1 if group.dtype == torch.bool else group
-    unit = some_mass(group_max(a, group, num_groups))  # only ratios of a matter: a small a is not zero
+        raise ValueError(f"total must be small enough for sums in {v.dtype}, got {total!r}")
+    group = torch.zeros_like(v, dtype=torch.long) if group is None else group_numbers(group)
+    unit = mass_or_one(group_max(a, group, num_groups))  # only ratios within a matter, so a small a is not zero
     target, a = total / unit, a / per_sample(unit, group)
     significant = a > torch.finfo(v.dtype).eps ** 2
-    far = torch.finfo(v.dtype).max / 4 * a  # within it v / a is finite; beyond it the largest number serves
+    far = torch.finfo(v.dtype).max / 4 * a  # v is clamped to +-far so that v / a is finite
     v, a = torch.where(significant, v.clamp(-far, far), v), torch.where(significant, a, 0)
     if are_few(v):
         return _small_simplex(v, a, target, group)
-    wide, target = (v.double(), a.double()), target.double()  # running sums of v / a, which may have any size
+    wide, target = (v.double(), a.double()), target.double()  # for running sums of v / a, which may be large
     return _box_band(*wide, float("inf"), target, target, group, num_groups).to(v.dtype)
 
 
 def clamp_rescale(v: Tensor, a: Tensor, group: Tensor | None = None, num_groups: int = 1) -> Tensor:
     """Set negative entries to zero, then divide by a'x so that a'x = 1, in each group.
 
-    Feasible for the set of ``weighted_simplex`` but not its nearest point: it moves along the ray through the
-    origin, which leaves entries at zero where they are. Where a'x is zero, the largest entry becomes one.
+    The result is in the set of ``weighted_simplex`` but is not the nearest point of it: rescaling moves along the ray
+    through the origin, so that zeros stay zero. Where a'x is zero, the largest entry becomes one.
 
     >>> clamp_rescale(torch.tensor([1.0, -3.0]), torch.tensor([0.5, 0.5]))
     tensor([2., 0.])
@@ -130,14 +138,14 @@ def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
 
 
 def _check_bounds(num_groups: int = 1, **bounds: float | Tensor) -> None:
-    """Refuse bounds that no x >= 0 can satisfy. The values of tensors (``low`` and ``high``) are not checked."""
+    """Raise for bounds that no x >= 0 satisfies. ``low`` and ``high`` may be tensors, whose values are not read."""
     for name, bound in bounds.items():
-        a_tensor = isinstance(bound, Tensor) and name in ("low", "high")
-        if isinstance(bound, Tensor) and a_tensor and bound.shape not in ((), (num_groups,)):
-            raise ValueError(
-                f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
-            )
-        if not a_tensor and not (is_real(bound) and bound >= 0):
+        if isinstance(bound, Tensor) and name in ("low", "high"):
+            if bound.shape not in ((), (num_groups,)):
+                raise ValueError(
+                    f"{name} must be a number or one for each group, ({num_groups},), got {tuple(bound.shape)}"
+                )
+        elif not (is_real(bound) and bound >= 0):
             raise ValueError(f"{name} must be a number of at least 0, got {bound!r}")
 
 
@@ -147,27 +155,27 @@ def _fit(bound: float, v: Tensor) -> float:
 
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
-    """x (n,) divided by the mass of its group (num_groups,); a group without mass does not change."""
-    return x / per_sample(some_mass(mass), group)
+    """x (n,) divided by the mass a'x of its group, (num_groups,). Groups of mass zero do not change."""
+    return x / per_sample(mass_or_one(mass), group)
 
 
-def some_mass(mass: Tensor) -> Tensor:
-    """The mass, or one where it is zero, so that it can divide."""
+def mass_or_one(mass: Tensor) -> Tensor:
+    """The mass, or one where it is zero, to divide by."""
     return torch.threshold(mass, smallest_mass(mass.dtype), 1)
 
 
 def smallest_mass(dtype: torch.dtype) -> float:
-    """a'x below this counts as zero: one over it, times a sum of coefficients, is still a finite number."""
+    """A mass a'x below this counts as zero: above it, a sum of coefficients divided by the mass is finite."""
     return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
 
 
 def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tensor, used: Tensor) -> Tensor:
-    """``box_mean_band`` of one group that is a batch, in few kernels: every piece at once instead of sorting.
+    """``box_mean_band`` for one group of few samples, in few kernels: it evaluates all pieces instead of sorting.
 
     sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
-    at all these ends, (2n, n), and interpolate between the lowest sum from the target on and the highest below it.
-    Only differences v_i - v_j enter, so large entries lose no precision. Ends are compared by their sums, so it does
-    not matter in which order rounding puts ends that almost coincide.
+    at all ends, (2n, n), and interpolate between the smallest sum that reaches the target and the largest that does
+    not. Only differences v_i - v_j enter, so large entries lose no precision. The ends are ordered by their sums, so
+    rounding may order ends that almost coincide either way.
     """
     count = used.sum(dtype=v.dtype)
     most = torch.finfo(v.dtype).max / 4
@@ -178,9 +186,8 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
     target = total.clamp(low * count, high * count)
     apart = v - v[:, None]
     points = torch.minimum(torch.cat([apart, apart + cap]).clamp_min(0), cap)
-    value = torch.where(
-        torch.cat([used, used]), torch.where(used, points, 0).sum(1), -1
-    )  # -1: not the end of a piece
+    is_end = torch.cat([used, used])
+    value = torch.where(is_end, torch.where(used, points, 0).sum(1), -1)
     target = torch.minimum(target, value.amax())
     enough = value >= target
     before = torch.where(enough, value, torch.inf).argmin().view(1)
@@ -192,7 +199,7 @@ def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tens
 
 
 def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:
-    """``weighted_simplex`` of a batch: all pairs at once, so that large entries cost small ones no precision.
+    """``weighted_simplex`` for few samples: all pairs are compared, so large entries cost small ones no precision.
 
     sum_i a_i max(v_i - tau a_i, 0) falls with tau; its pieces end at the ratios v_j / a_j. Evaluate it at all of
     them, (n, n), and move from the last one below the target along its piece.
@@ -204,7 +211,7 @@ def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tenso
     row = v - ratio[:, None] * a  # (n, n): v moved so that entry j is zero
     value = torch.where(member, a * row.clamp_min(0), 0).sum(1)
     fits = member & ((value < per_sample(target, group)) & used)[:, None]
-    at = torch.where(fits, ratio[:, None], torch.inf).argmin(0)  # of each entry's group
+    at = torch.where(fits, ratio[:, None], torch.inf).argmin(0)  # in the group of each entry
     slope = torch.where(member & (ratio >= ratio[:, None]), a * a, 0).sum(1)
     rise = (per_sample(target, group) - value[at]) / torch.where(used, slope[at], 1)
     x = row.gather(0, at[None])[0] + rise * a
@@ -214,7 +221,7 @@ def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tenso
 def _box_band(
     v: Tensor, a: Tensor, upper: float, low: Tensor, high: Tensor, group: Tensor, num_groups: int
 ) -> Tensor:
-    """The one problem of this module. ``low`` and ``high`` are (num_groups,)."""
+    """Solve the problem in the module's docstring; ``low`` and ``high`` are (num_groups,)."""
     used = (group >= 0) & (a > torch.finfo(v.dtype).eps ** 2)  # smaller ones do not change a'x
     a = torch.where(used, a, 0)
     # No feasible x exceeds high / a: a finite cap keeps the breakpoints finite without changing the set.
@@ -223,14 +230,14 @@ def _box_band(
     target = total.clamp(low, high)
     moved = _recentre(v, a, cap, target, group, num_groups)
     tau = _solve_shift(moved, a, torch.where(used, cap, 0), target, group, num_groups)
-    for _ in range(2):  # Newton on the piece that was found: removes the rounding of the running sums
+    for _ in range(2):  # Newton's method on this piece removes the rounding errors of the running sums
         x = moved - per_sample(tau, group) * a
         excess = group_sum(a * _clip(x, cap), group, num_groups) - target
         slope = group_sum(torch.where((x > 0) & (x < cap), a * a, 0), group, num_groups)
         there = tau + torch.where(slope > 0, excess / torch.where(slope > 0, slope, 1), 0)
         left = group_sum(a * _clip(moved - per_sample(there, group) * a, cap), group, num_groups) - target
-        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at the end of a piece it may be worse
-    inside = per_sample(target == total, group) | ~used  # the clipped point itself
+        tau = torch.where(left.abs() < excess.abs(), there, tau)  # at the end of a piece a step may be worse
+    inside = per_sample(target == total, group) | ~used  # where clipping v is enough
     return _clip(torch.where(inside, v, moved - per_sample(tau, group) * a), cap)
 
 
@@ -239,11 +246,11 @@ def _clip(x: Tensor, cap: Tensor) -> Tensor:
 
 
 def _recentre(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """v moved along a and clipped where it cannot matter, so that tau is near zero however large v is.
+    """v (n,) moved along a, and clipped where the solution stays the same, so that tau is near zero for any v.
 
-    Moving v along a changes tau alone. Fill the caps in falling order of v / a until they reach the target: tau lies
+    Moving v along a changes only tau. Fill the caps in decreasing order of v / a until they reach the target: tau is
     below the ratio of the last entry filled (the pivot), by no more than the largest cap / a. Entries further below
-    are zero and entries further above are at their cap, whatever their size.
+    are zero and entries further above are at their cap, so their exact size does not matter.
     """
     used, owner = a > 0, group.clamp_min(0)
     safe = torch.where(used, a, 1)
@@ -262,7 +269,7 @@ def _recentre(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, 
 
 
 def _solve_shift(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """tau (num_groups,) at which sum_i a_i clip(v_i - tau a_i, 0, cap_i) meets the target of each group.
+    """tau (num_groups,) at which sum_i a_i clip(v_i - tau a_i, 0, cap_i) equals the target of each group.
 
     As tau grows, entry i leaves its cap at (v_i - cap_i) / a_i, where the sum begins to fall at rate a_i^2, and
     reaches zero at v_i / a_i, where it stops. Running sums over the sorted events give the value at each.
@@ -275,7 +282,7 @@ def _solve_shift(v: Tensor, a: Tensor, cap: Tensor, target: Tensor, group: Tenso
     event, rate, owner = event[order], rate[order], owner[order]
 
     start = group_sum(a * cap, group, num_groups)  # the sum while every entry is at its cap
-    slope = rate.cumsum(0)  # each group's rates add up to zero, so the groups do not mix
+    slope = rate.cumsum(0)  # the rates of a group sum to zero, so the running sum starts at zero in each group
     fallen = (rate * event).cumsum(0) - per_sample(start.cumsum(0) - start, owner)
     value = per_sample(start, owner) + event * slope - fallen
 
