@@ -1,4 +1,4 @@
-"""Training in several processes that talk through gloo, for the tests: each has its part of every global batch."""
+"""Training in several gloo processes, for the tests: each has its part of every global batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BASELINES: dict[str, Callable[[], dict[str, Any]]] = {
     "mw-net": lambda: {"method": MWNet},
     "diw": lambda: {"method": DIW, "width": 0.001, "reduction": "sum"},
 }
-# Their random numbers are drawn for every row, also for those that pad a part of unequal size.
+# Methods that draw random numbers for every row, including padding: parts of unequal size give other numbers.
 EVEN = ("network", "random")
 
 
@@ -74,18 +74,18 @@ def train(
     batches: Sequence[Tensor] | None = None,
     nudge: float = 0.0,
 ) -> dict[str, Any]:
-    """The weights, parameters and state after these steps; ``rank`` of ``size`` processes.
+    """The weights, parameters and state after these steps in process ``rank`` of ``size``.
 
-    ``settings`` are those of ADIW, or of the method that they name. Batches shrink by up to four samples, which
-    leaves parts of unequal size, unless they are to be ``even``; or this process's ``batches`` are given. The network
-    starts with its parameters times 1 + ``nudge``.
+    ``settings`` are those of ADIW, or of the "method" in them. Unless ``even``, some batches have up to four samples
+    less, so that the parts of the processes differ in size. ``batches`` replaces the batches of this process.
+    The initial parameters of the network are multiplied by 1 + ``nudge``.
     """
     torch.set_num_threads(1)
     x, y, val = data()
     plain = network(1 + nudge)
     model = DistributedDataParallel(plain) if size > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
-    # Seeds differ between the processes: what must be alike comes from the first.
+    # Seeds differ between the processes: the state that they share must come from rank 0.
     given = {"val_batch": 17, "generator": Generator().manual_seed(rank), **settings}
     method = given.pop("method", ADIW)
     if method in (ADIW, DIW):
@@ -96,7 +96,7 @@ def train(
         given["optimizer"] = optimizer
     reweight = method(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
     if state is not None:
-        state = copy.deepcopy(state)  # it came through memory that the processes share
+        state = copy.deepcopy(state)  # the processes share its memory
         plain.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         reweight.load_state_dict(state["reweight"])
@@ -121,7 +121,7 @@ def train(
 
 
 def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> None:
-    """The variables that torchrun sets."""
+    """Set the environment variables that torchrun sets."""
     values = {
         "RANK": rank,
         "LOCAL_RANK": rank,
@@ -142,7 +142,7 @@ def free_port() -> int:
 
 @contextmanager
 def group_of_one() -> Iterator[None]:
-    """A process group in this process alone: what is wrapped and linked needs no second one."""
+    """A process group of one process, which is enough to wrap a model in DistributedDataParallel."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         yield
@@ -151,7 +151,7 @@ def group_of_one() -> Iterator[None]:
 
 
 def in_processes(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """``work(rank, size, *arguments)`` in ``size`` processes: what each returned."""
+    """Run ``work(rank, size, *arguments)`` in ``size`` processes. Returns the result of each."""
     multiprocessing.set_forkserver_preload(["torch.distributed", "adiw"])  # imported once, for all processes
     with tempfile.TemporaryDirectory() as folder:
         given = (size, free_port(), folder, work, arguments)

@@ -1,4 +1,4 @@
-"""Several processes with a part of the batch each give the weights of one process with all of it."""
+"""Several processes, each with a part of the batch, give the same weights as one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from adiw import together
 from adiw.distributed.process_group import ProcessGroup, SingleProcess, current_processes
 from adiw.reweighting.weight_state import WeightState
 from tests.several import BASELINES, EVEN, VARIANTS, group_of_one, in_processes, train
-from tests.teammates import Teammate
-from tests.teammates import together as members
+from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
 STEPS = range(12)
 ALL = {**VARIANTS, **BASELINES}
@@ -27,12 +26,12 @@ def train_all(rank: int, size: int) -> dict[str, Any]:
 
 
 def work(rank: int, size: int, state: Any = None) -> dict[str, Any]:
-    """Everything that needs several processes and leaves them whole: starting them takes longer than all of it."""
+    """All work that the tests need of processes that do not fail: starting processes takes the most time."""
     return {
         "runs": train_all(rank, size),
         "half": train(rank, size, VARIANTS["mmd"](), range(6)) if state is None else None,
         "rest": None if state is None else train(rank, size, VARIANTS["mmd"](), range(6, 12), state),
-        "loaded by the first": loaded_by_the_first(rank, size),
+        "loaded by rank 0": loaded_by_rank_0(rank, size),
         "larger batch": larger_batch(),
         "wide": current_processes().gather([torch.tensor([2**62 + 1 + rank])], [0], rows=1)[0],
         "narrow index": narrow_index(rank),
@@ -64,10 +63,10 @@ def several(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     return found
 
 
-def test_parts_give_what_the_whole_gives(alone: dict[str, Any], several: list[dict[str, Any]]) -> None:
+def test_several_processes_give_the_same_weights_as_one(alone: dict[str, Any], several: list[dict[str, Any]]) -> None:
     for found in several:
         for name, expected in alone.items():
-            # DIW's quadratic program is far from regular: in twelve steps it makes a last digit a fifth one.
+            # DIW's quadratic program is ill-conditioned: in twelve steps a rounding error reaches the fifth digit.
             near = {"rtol": 1e-3, "atol": 1e-3} if name == "diw" else {"rtol": 1e-8, "atol": 1e-8}
             run = found["runs"][name]
             torch.testing.assert_close(run["weights"], expected["weights"], msg=name, **near)
@@ -77,27 +76,27 @@ def test_parts_give_what_the_whole_gives(alone: dict[str, Any], several: list[di
         assert (expected["weights"] != 1).any() == (name != "uniform"), name
 
 
-def test_a_checkpoint_of_two_processes_goes_on_in_any_number(
+def test_a_checkpoint_of_two_processes_resumes_with_any_number(
     alone: dict[str, Any], two: list[dict[str, Any]], four: list[dict[str, Any]]
 ) -> None:
     states = [found["half"]["state"]["reweight"] for found in two]
     for key, value in states[0].items():
         if isinstance(value, torch.Tensor):
-            assert torch.equal(value, states[1][key]), key  # every process could have written it
+            assert torch.equal(value, states[1][key]), key  # all processes have the same state
     in_one = train(0, 1, VARIANTS["mmd"](), range(6, 12), two[0]["half"]["state"])
     for found in (in_one, *(process["rest"] for process in four)):
         torch.testing.assert_close(found["weights"], alone["mmd"]["weights"], rtol=1e-8, atol=1e-8)
 
 
-def loaded_by_the_first(rank: int, size: int) -> Any:
-    """The method's state after a step, where only rank 0 has loaded a state before."""
+def loaded_by_rank_0(rank: int, size: int) -> Any:
+    """The method's state after a step, if only rank 0 has loaded a state before it."""
     before = train(rank, size, VARIANTS["network"](), range(3), even=True)["state"]
     after = train(rank, size, VARIANTS["network"](), range(3, 4), before if rank == 0 else None, even=True)
     return after["state"]["reweight"]
 
 
-def test_a_state_that_rank_0_has_loaded_reaches_all_processes(several: list[dict[str, Any]]) -> None:
-    states = [found["loaded by the first"] for found in several]
+def test_a_state_loaded_by_rank_0_is_copied_to_all_processes(several: list[dict[str, Any]]) -> None:
+    states = [found["loaded by rank 0"] for found in several]
     theta = [state["_extra_state"]["memory"]["theta"] for state in states]
     for other, memory in zip(states[1:], theta[1:], strict=True):
         torch.testing.assert_close(memory, theta[0], rtol=0, atol=0)
@@ -116,17 +115,17 @@ def larger_batch() -> str:
 
 def test_batches_must_not_grow(several: list[dict[str, Any]]) -> None:
     for found in several:
-        assert "a batch of 4 samples, but the largest first batch of all processes had 3" in found["larger batch"]
+        assert "this batch has 4 samples, but the largest first batch of all processes had 3" in found["larger batch"]
 
 
-def test_parts_follow_one_another_and_are_of_almost_one_size(several: list[dict[str, Any]]) -> None:
+def test_parts_are_consecutive_and_of_almost_equal_size(several: list[dict[str, Any]]) -> None:
     parts = [found["parts"] for found in several]
-    assert [place for part in parts for place in part] == list(range(2 * len(parts) + 1))
+    assert [position for part in parts for position in part] == list(range(2 * len(parts) + 1))
     assert {len(part) for part in parts} == {2, 3}
 
 
 def narrow_index(rank: int) -> WeightState:
-    """Indices in the fewest bits that hold them, which a sum with the size of the training set would not."""
+    """Indices in small integer dtypes, which cannot represent the size of the training set."""
     weight_state = WeightState(70_000, "test")
     index = torch.tensor([rank, 100 + rank], dtype=torch.uint8 if rank else torch.int16)
     step = weight_state.begin_step(index, torch.zeros(2))
@@ -134,7 +133,7 @@ def narrow_index(rank: int) -> WeightState:
     return weight_state
 
 
-def test_indices_travel_as_int64(several: list[dict[str, Any]]) -> None:
+def test_indices_are_gathered_as_int64(several: list[dict[str, Any]]) -> None:
     for found in several:
         assert found["wide"].tolist() == [2**62 + 1 + rank for rank in range(len(several))]
         expected = torch.ones(70_000)
@@ -144,22 +143,23 @@ def test_indices_travel_as_int64(several: list[dict[str, Any]]) -> None:
 
 
 def last_write(rank: int, size: int) -> list[float]:
-    """What this process reads of sample 0, which another process writes in every step."""
+    """The weight of sample 0 that this process reads after each step, in which another process writes it."""
     weight_state, seen = WeightState(size, "test"), []
     for number in range(size):
-        step = weight_state.begin_step(torch.tensor([(rank + number) % size]), torch.zeros(1))  # the samples go round
+        index = torch.tensor([(rank + number) % size])  # another sample in each step
+        step = weight_state.begin_step(index, torch.zeros(1))
         weight_state.store(step, torch.where(step.index == 0, 10.0 + number, 1.0), step.finite)
         seen.append(float(weight_state.weights[0]))
     return seen
 
 
-def test_every_process_reads_the_last_write_wherever_it_was_made(several: list[dict[str, Any]]) -> None:
+def test_every_process_reads_the_last_write_of_any_process(several: list[dict[str, Any]]) -> None:
     for found in several:
         assert found["last write"] == [10.0 + number for number in range(len(several))]
 
 
 def repeats(rank: int, size: int) -> dict[str, Any]:
-    """A sampler that pads with repeats: the last process has a sample of the first one, and one of its own twice."""
+    """A sampler that pads with repeats: the last process has a sample of rank 0, and one of its own twice."""
     parts = [[2 * part, 2 * part + 1, 2 * part + 1] for part in range(size - 1)] + [[0, 90, 90]]
     given = parts[rank] if size > 1 else [0, 1, 1, 0, 90, 90]
     return fixed_batches(rank, size, given)
@@ -170,7 +170,7 @@ def fixed_batches(rank: int, size: int, given: list[int]) -> dict[str, Any]:
     return train(rank, size, {**VARIANTS["mmd"](), "warmup_steps": 0, "repeats": True}, range(6), batches=batches)
 
 
-def test_samples_that_pad_count_as_often_as_they_come_and_keep_the_mean_weight(two: list[dict[str, Any]]) -> None:
+def test_repeated_samples_count_as_often_as_they_occur_and_store_the_mean_weight(two: list[dict[str, Any]]) -> None:
     expected = fixed_batches(0, 1, [0, 1, 1, 0, 90, 90])
     for found in two:
         torch.testing.assert_close(found["repeats"]["weights"], expected["weights"], rtol=1e-8, atol=1e-8)
@@ -179,39 +179,39 @@ def test_samples_that_pad_count_as_often_as_they_come_and_keep_the_mean_weight(t
 
 
 def ended_together(rank: int, size: int) -> tuple[list[int], list[str]]:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        return list(together(range(3 + rank))), [str(warning.message) for warning in said]
+        return list(together(range(3 + rank))), [str(warning.message) for warning in caught]
 
 
 def test_batches_that_end_together(several: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(several):
-        batches, said = found["ended together"]
+        batches, messages = found["ended together"]
         assert batches == [0, 1, 2]
         line = f"process {rank} has more than 3 batches, but another process does not: all end here"
-        assert said == ([line] if rank else [])
+        assert messages == ([line] if rank else [])
 
 
-def one_stays_away(rank: int, size: int) -> str:
-    """The last process has no more batches, but lives on; the others wait no longer than their group allows."""
-    group, said = dist.new_group(timeout=datetime.timedelta(seconds=1)), ""
+def one_process_does_not_take_part(rank: int, size: int) -> str:
+    """The last process has no more batches but still runs. The others wait until the timeout of their group."""
+    group, message = dist.new_group(timeout=datetime.timedelta(seconds=1)), ""
     if rank < size - 1:
         try:
             ProcessGroup(size, rank, group).start(nn.Linear(1, 1), torch.zeros(3))
         except RuntimeError as error:
-            said = str(error)
+            message = str(error)
     dist.barrier()
-    return said
+    return message
 
 
-def test_a_process_that_lives_on_without_batches_is_an_error_too() -> None:
-    first, second = in_processes(2, one_stays_away)
+def test_a_process_that_does_not_take_part_is_an_error() -> None:
+    first, second = in_processes(2, one_process_does_not_take_part)
     assert "another process did not take part in this step" in first
-    assert "adiw.together(loader), which ends for all at once" in first
+    assert "adiw.together(loader), which ends in the same step in all processes" in first
     assert second == ""
 
 
-def one_runs_out(rank: int, size: int) -> str:
+def one_process_ends_early(rank: int, size: int) -> str:
     try:
         train(rank, size, VARIANTS["kl"](), range(5 if rank == 0 else 3))
     except RuntimeError as error:
@@ -219,21 +219,21 @@ def one_runs_out(rank: int, size: int) -> str:
     return ""
 
 
-def test_a_process_that_runs_out_of_batches_is_an_error_for_the_others() -> None:
-    first, second = in_processes(2, one_runs_out)
+def test_a_process_that_ends_early_is_an_error_for_the_others() -> None:
+    first, second = in_processes(2, one_process_ends_early)
     assert second == ""
-    assert "same number of batches" in first or "Connection" in first  # whichever wrapper meets it first
+    assert "same number of batches" in first or "Connection" in first  # ADIW's error or DistributedDataParallel's
 
 
 def test_torchrun_without_a_process_group_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    SingleProcess().start(nn.Linear(1, 1), torch.zeros(3))  # a scheduler's variable alone says nothing
+    SingleProcess().start(nn.Linear(1, 1), torch.zeros(3))  # WORLD_SIZE alone may come from a scheduler
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     with pytest.raises(RuntimeError, match="torchrun started 2 processes, but they have no process group: call"):
         train(0, 1, VARIANTS["kl"](), range(1))
 
 
-def test_a_process_alone_gathers_nothing() -> None:
+def test_a_single_process_gathers_nothing() -> None:
     processes, values = current_processes(), torch.arange(3)
     assert isinstance(processes, SingleProcess)
     assert (processes.size, processes.rank, processes.offset) == (1, 0, 0)
@@ -253,7 +253,7 @@ def test_a_process_alone_gathers_nothing() -> None:
 def test_split_parts_join_to_the_whole_and_their_weighted_means_add_up_to_its_mean(size: int) -> None:
     values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0], dtype=torch.float64)
 
-    def member(processes: Teammate) -> tuple[list[float], list[float], float]:
+    def member(processes: ThreadedProcessGroup) -> tuple[list[float], list[float], float]:
         part, weights = processes.split(values), processes.split_weights(5, values.device)
         assert isinstance(weights, Tensor)
         mean = (weights * part).mean()
@@ -262,7 +262,7 @@ def test_split_parts_join_to_the_whole_and_their_weighted_means_add_up_to_its_me
         assert nothing is None
         return (weights > 0).tolist(), joined.tolist(), float(mean)
 
-    found = members(size, member)
+    found = in_threads(size, member)
     assert [real for reals, _, _ in found for real in reals] == [True] * 5 + [False]
     assert [joined for _, joined, _ in found] == [values.tolist()] * size
     assert [mean for _, _, mean in found] == pytest.approx([float(values.mean())] * size, rel=1e-12)

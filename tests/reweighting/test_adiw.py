@@ -1,4 +1,4 @@
-"""ADIW as users call it: the loop, the loss, the warm-up, what belongs to it, and what it refuses."""
+"""ADIW as users call it: the loop, the loss, the warm-up, its state, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = [
 
 
 class Echo(nn.Module):
-    """A model whose output, and with ``echo_loss`` whose loss, is its input: z is what the test says."""
+    """A model whose output is its input. With ``echo_loss`` its loss is its input too, so that tests choose z."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def echo(num_train: int = 20, divergence: Any = "kl", **settings: Any) -> tuple[
 
 
 def losses(count: int, seed: int = 0) -> Tensor:
-    """Some like the validation losses, some far too large."""
+    """(count,) losses: some like the validation losses, some far larger."""
     generator = Generator().manual_seed(seed)
     near, far = torch.rand(count, generator=generator), 3 + torch.rand(count, generator=generator)
     return torch.where(torch.arange(count) % 3 == 0, far, near)
@@ -67,7 +67,7 @@ def call(reweight: ADIW, values: Tensor, index: Tensor, **more: Any) -> tuple[Te
     return loss.detach(), outputs.grad * len(values)
 
 
-def test_the_readme_loop_tells_clean_samples_from_mislabelled_ones() -> None:
+def test_the_readme_loop_separates_clean_from_mislabelled_samples() -> None:
     generator = Generator().manual_seed(4)
     true = torch.randint(3, (600,), generator=generator)
     x = 3 * torch.eye(3)[true] @ torch.randn(3, 10, generator=generator) + torch.randn(600, 10, generator=generator)
@@ -118,42 +118,42 @@ def test_weights_of_samples_outside_the_batch_do_not_change(divergence: Any) -> 
 
 
 def test_a_negligible_weight_is_zero_in_the_loss_and_when_stored() -> None:
-    """Samples 6.3 and 7.2 away from the nearest trusted one weigh about e^-80 and e^-104, at a width of 0.5."""
+    """At a width of 0.5, losses 6.3 and 7.2 above the nearest trusted loss have weights of about e^-80 and e^-104."""
     _, reweight = echo()
     _, weights = call(reweight, torch.tensor([0.2, 0.6, 4.0, 7.3, 8.2]), torch.arange(5))
     assert 0 < weights[2] < 1e-6
     assert weights[3:].tolist() == reweight.weights[3:5].tolist() == [0, 0]
 
 
-def test_a_sample_that_occurs_twice_keeps_the_mean_of_its_weights() -> None:
+def test_a_sample_that_occurs_twice_stores_the_mean_of_its_weights() -> None:
     _, reweight = echo(divergence=MMD(width=0.3), repeats=True)
     _, weights = call(reweight, losses(5), torch.tensor([4, 2, 4, 0, 4]))
     torch.testing.assert_close(reweight.weights[4], weights[[0, 2, 4]].mean())
     torch.testing.assert_close(reweight.weights[[2, 0]], weights[[1, 3]])
 
 
-def test_duplicates_are_not_searched_for_where_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Tensor] = []
+def test_duplicates_are_not_averaged_unless_repeats_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Tensor] = []
     monkeypatch.setattr(
-        "adiw.reweighting.values_by_index.mean_of_duplicates", lambda index, values: asked.append(index) or values
+        "adiw.reweighting.values_by_index.mean_of_duplicates", lambda index, values: calls.append(index) or values
     )
     for repeats in (False, True):
         call(echo(divergence=MMD(width=0.3), repeats=repeats)[1], losses(5), torch.arange(5))
-        assert bool(asked) == repeats
+        assert bool(calls) == repeats
 
 
-def test_a_sample_that_occurs_twice_is_refused_unless_it_is_meant() -> None:
+def test_a_sample_that_occurs_twice_is_an_error_unless_repeats_are_allowed() -> None:
     _, reweight = echo()
     with pytest.raises(ValueError, match=r"sample 4 is twice in a batch.*without replacement.*repeats=True"):
         call(reweight, losses(5), torch.tensor([4, 2, 1, 0, 4]))
 
 
-def test_a_model_that_is_frozen_is_refused_where_it_should_learn() -> None:
+def test_a_frozen_model_is_an_error_in_training() -> None:
     model = nn.Linear(2, 3).requires_grad_(False)
     x, y = torch.randn(4, 2), torch.tensor([0, 1, 2, 0])
     reweight = ADIW(model, CROSS_ENTROPY, TensorDataset(x, y), 4)
     with torch.no_grad():
-        reweight(model(x), y, torch.arange(4))  # weights alone: nothing is to be learned
+        reweight(model(x), y, torch.arange(4))  # without gradient, only the weights are wanted
     with pytest.raises(ValueError, match=r"no parameter of Linear requires a gradient.*unfreeze a part of it"):
         reweight(model(x), y, torch.arange(4))
     model.bias.requires_grad_(True)
@@ -161,7 +161,7 @@ def test_a_model_that_is_frozen_is_refused_where_it_should_learn() -> None:
 
 
 def warm_flags(reweight: ADIW, sizes: list[int]) -> list[bool]:
-    """Whether each step of these sizes had weights of one and kept nothing."""
+    """Whether each step, of these batch sizes, had weights of one and stored nothing."""
     flags = []
     for size in sizes:
         before = reweight.weight_state.weight_slots.clone()
@@ -182,7 +182,7 @@ def warm_flags(reweight: ADIW, sizes: list[int]) -> list[bool]:
         pytest.param({"warmup_steps": 0}, [8], [False], id="none"),
     ],
 )
-def test_the_warm_up_is_uniform_and_keeps_nothing(
+def test_the_warm_up_is_uniform_and_stores_nothing(
     settings: dict[str, Any], sizes: list[int], expected: list[bool]
 ) -> None:
     _, reweight = echo(num_train=20, divergence=MMD(width=0.3), **settings)
@@ -190,7 +190,7 @@ def test_the_warm_up_is_uniform_and_keeps_nothing(
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_nothing_of_the_estimate_survives_the_warm_up(divergence: Any) -> None:
+def test_the_warm_up_does_not_change_later_estimates(divergence: Any) -> None:
     _, reweight = echo(divergence=divergence, warmup_steps=2)
     call(reweight, losses(9), torch.arange(9))
     learnt = {key: value.clone() for key, value in reweight.memory.items()}
@@ -202,7 +202,7 @@ def test_nothing_of_the_estimate_survives_the_warm_up(divergence: Any) -> None:
         assert reweight.coefficients.isnan().all()
 
 
-def test_nothing_of_the_model_belongs_to_it() -> None:
+def test_the_model_is_not_part_of_the_module() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     criterion = nn.CrossEntropyLoss(weight=torch.ones(3), reduction="none")
@@ -240,13 +240,13 @@ def test_a_step_runs_the_model_once_for_training_and_once_for_validation() -> No
     assert model.calls == [True, False]
 
 
-def test_a_partial_refresh_runs_the_model_on_that_many_validation_samples_and_uses_all_it_remembers() -> None:
+def test_a_partial_refresh_evaluates_that_many_validation_samples_and_uses_the_stored_z_of_the_others() -> None:
     model, reweight = echo(divergence=MMD(width=0.3), val_batch=12, val_refresh=3)
     whole, full = echo(divergence=MMD(width=0.3), val_batch=12)
     for _ in range(4):
         reweight(model(losses(6)), None, torch.arange(6))
     assert model.rows == [6, 3] * 4
-    # The model is held fixed, so what is remembered is what would be seen: after four steps nothing is missing.
+    # The model does not change, so stored z are up to date; after four steps all of them have been evaluated.
     full.load_state_dict({**full.state_dict(), "weight_state.weight_slots": reweight.weight_state.weight_slots})
     reweight(model(losses(6)), None, torch.arange(6))
     full(whole(losses(6)), None, torch.arange(6))
@@ -297,14 +297,14 @@ def test_exact_with_forward_takes_the_whole_batch() -> None:
     assert seen[0] is batch
 
 
-def test_exact_asks_for_the_inputs() -> None:
+def test_exact_needs_inputs() -> None:
     model, reweight = echo(exact=True)
     with pytest.raises(ValueError, match=r"exact=True .*call reweight\(outputs, targets, index, inputs=x\)"):
         reweight(model(losses(4)), None, torch.arange(4))
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_limits_hold_in_the_loss_and_the_estimate_is_kept_without_them(divergence: Any) -> None:
+def test_limits_hold_in_the_loss_and_estimates_are_stored_without_them(divergence: Any) -> None:
     limited = echo(divergence=divergence, mean_one=True, cap=1.2, min_ess=0.995)[1]
     free = echo(divergence=divergence)[1]
     for seed in range(4):
@@ -314,12 +314,12 @@ def test_limits_hold_in_the_loss_and_the_estimate_is_kept_without_them(divergenc
         assert float(weights.mean()) == pytest.approx(1, rel=1e-5)
         assert weights.max() <= 1.2 * (1 + 1e-5)
         assert weights.sum() ** 2 / weights.square().sum() >= 0.995 * 9 * (1 - 1e-5)
-        assert torch.equal(limited.weight_state.estimates, free.weights)  # so the estimates do not part
+        assert torch.equal(limited.weight_state.estimates, free.weights)  # limits do not affect later estimates
         torch.testing.assert_close(limited.weights[index], weights)
     assert not torch.allclose(limited.weights, free.weights)
 
 
-def test_more_steps_are_more_steps() -> None:
+def test_three_steps_in_one_call_equal_three_calls() -> None:
     one, three = echo(divergence=MMD(width=0.3))[1], echo(divergence=MMD(width=0.3), steps=3)[1]
     for _ in range(3):
         call(one, losses(9), torch.arange(9))
@@ -331,7 +331,7 @@ def test_more_steps_are_more_steps() -> None:
 @pytest.mark.parametrize(
     "values", [torch.tensor([0.4]), torch.full((6,), 0.4), torch.full((6,), 40.0), torch.zeros(2)]
 )
-def test_batches_with_nothing_to_tell_apart(divergence: Any, values: Tensor) -> None:
+def test_equal_losses_get_equal_weights(divergence: Any, values: Tensor) -> None:
     _, reweight = echo(divergence=divergence, val_batch=5)
     for _ in range(3):
         loss, weights = call(reweight, values, torch.arange(len(values)))
@@ -352,13 +352,13 @@ def test_one_validation_sample(divergence: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 20, 2**40])
-def test_an_index_out_of_range_is_named_and_changes_nothing(bad: int) -> None:
+def test_an_index_out_of_range_is_an_error_and_changes_nothing(bad: int) -> None:
     _, reweight = echo()
     with pytest.raises(IndexError, match=f"index {bad} is not in the training set: num_train is 20"):
         reweight(losses(3), None, torch.tensor([0, bad, 1]))
     assert torch.equal(reweight.weights, torch.ones(20))
     assert reweight.weight_state.seen_steps == 0
-    reweight.summary()  # nothing is left to complain about
+    reweight.summary()  # does not raise: no bad index was counted
 
 
 @pytest.mark.parametrize(
@@ -415,13 +415,13 @@ def test_every_name_in_the_table_is_a_divergence() -> None:
         assert type(reweight.divergence) is DIVERGENCES[name]
 
 
-def test_a_model_elsewhere_is_told_to_move() -> None:
+def test_outputs_on_another_device_are_an_error() -> None:
     _, reweight = echo()
     with pytest.raises(ValueError, match=r'outputs are on meta, but reweight is on cpu: call reweight\.to\("meta"\)'):
         reweight(torch.zeros(3, device="meta"), None, torch.arange(3))
 
 
-def test_the_global_generator_is_left_alone() -> None:
+def test_the_global_generator_does_not_change() -> None:
     before = torch.get_rng_state()
     for divergence in ("kl", Wasserstein(critic="network", pretrain=0)):
         _, reweight = echo(divergence=divergence, generator=None)
@@ -430,7 +430,7 @@ def test_the_global_generator_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_the_generator_decides(divergence: Any) -> None:
+def test_the_generator_determines_the_weights(divergence: Any) -> None:
     def train(seed: int) -> Tensor:
         _, reweight = echo(divergence=divergence, val_batch=4, generator=Generator().manual_seed(seed))
         for step in range(3):
@@ -441,10 +441,10 @@ def test_the_generator_decides(divergence: Any) -> None:
     assert not torch.equal(train(1), train(2))
 
 
-def test_features_for_the_loss_and_things_that_are_no_transform_or_state() -> None:
+def test_invalid_features_transforms_and_states() -> None:
     model, index = Echo(), torch.arange(4)
     reweight = ADIW(model, echo_loss, TensorDataset(VAL, VAL), 9, warmup_steps=0)
-    with pytest.raises(ValueError, match=r"features= is for transform=adiw\.Features"):
+    with pytest.raises(ValueError, match=r"features= needs transform=adiw\.Features"):
         reweight(model(VAL[:4]), None, index, features=torch.zeros(4, 2))
     with pytest.raises(TypeError, match=r'transform must be "loss" or an instance such as adiw\.Features\("layer"\)'):
         ADIW(model, echo_loss, TensorDataset(VAL, VAL), 9, transform=adiw.Features)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""ADIW, with the model held fixed, against Algorithms 1 and 2 written as literal loops in tests/oracles."""
+"""ADIW with a fixed model against the loops of Algorithms 1 and 2 in tests/oracles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = ref.Array
 
 
 class Rows(nn.Module):
-    """A model that is held fixed: the output of a row is the row."""
+    """A model without parameters: the output of a row is the row."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -40,7 +40,7 @@ def make(x_val: Array, y_val: Array, divergence: Any, **settings: Any) -> ADIW:
 
 
 def val_indices(steps: int, batch: int = VAL_BATCH) -> list[Array]:
-    """The validation set goes round in one order: which samples each step reads."""
+    """The validation samples that each step reads: the stream cycles through the set in one order."""
     order = torch.randperm(NUM_VAL, generator=Generator().manual_seed(SEED)).numpy()
     return [order[(batch * step + np.arange(batch)) % NUM_VAL] for step in range(steps)]
 
@@ -96,7 +96,7 @@ def basis(z: Array, v: Array) -> Array:
 
 
 def start_unseen(store: Array, members: Array, z: Array, v: Array) -> None:
-    """Coefficients never estimated start equal, with a mean weight of one."""
+    """Set coefficients without an estimate to one value, such that the mean weight is one."""
     fresh = np.isnan(store[members])
     store[members[fresh]] = 1 / ref.psi_bar(z, v, WIDTH).sum()
 
@@ -148,10 +148,10 @@ def test_algorithm_1_with_coefficients(name: str, steps: int) -> None:
 
 
 def test_algorithm_1_with_the_wasserstein_distance() -> None:
-    """On batches that stay together: the oracle's critic needs stored weights with a mean of one.
+    """The batches are the same in each epoch: the oracle's critic needs stored weights with a mean of one.
 
-    10 training and 7 validation samples, so that the distribution functions never meet: where they do, the critic
-    may have any slope.
+    With 10 training and 7 validation samples the distribution functions are never equal; where they are, the slope of
+    the critic is not unique.
     """
     rng = np.random.default_rng(3)
     x, x_val = rng.exponential(1.0, (NUM_TRAIN, 1)), rng.exponential(0.5, (NUM_VAL, 1))
@@ -175,7 +175,7 @@ RATIO = np.array([0.5, 2.0, 1.5, 0.7])
 
 
 def classwise_problem(seed: int) -> tuple[Array, Array, Array, Array]:
-    """Class 3 is rare on both sides, so that it is skipped in some batches and estimated in none or few."""
+    """Class 3 is rare on both sides, so that many batches skip it."""
     rng = np.random.default_rng(seed)
     y = rng.choice(4, NUM_TRAIN, p=[0.4, 0.35, 0.15, 0.1])
     y_val = rng.choice(4, NUM_VAL, p=[0.45, 0.35, 0.1, 0.1])
@@ -214,7 +214,7 @@ def test_algorithm_2_with_weights(steps: int) -> None:
 
 @pytest.mark.parametrize("name", PARAMETRIC)
 def test_algorithm_2_with_coefficients(name: str) -> None:
-    """A skipped class keeps the weights its samples had; the paper leaves it open, the oracle has other readings."""
+    """Samples of a skipped class keep their weights. The paper does not define this case; the oracle has variants."""
     divergence, gradient, project = PARAMETRIC[name]
     x, y, x_val, y_val = classwise_problem(5)
     reweight = make(
@@ -246,7 +246,7 @@ def test_algorithm_2_with_coefficients(name: str) -> None:
 
 
 def test_the_class_prior_ratio_does_not_compound() -> None:
-    """z is the same on both sides, so the estimate is one for ever: the weight in the loss is r_y in every epoch."""
+    """z is the same on both sides, so the estimate stays one and the weight in the loss is r_y in every epoch."""
     y = np.array([0, 0, 1, 1])
     x = np.ones((4, 2))
     transform = Features(class_prior=torch.tensor([0.25, 3.0], dtype=torch.float64))
@@ -259,7 +259,7 @@ def test_the_class_prior_ratio_does_not_compound() -> None:
 
 
 @pytest.mark.parametrize("divergence", [KL(), MMD(width=WIDTH), Squared(width=WIDTH), Wasserstein(pretrain=0)])
-def test_a_batch_in_which_all_classes_are_skipped_weighs_nothing_and_leaves_the_store(divergence: Any) -> None:
+def test_a_batch_in_which_all_classes_are_skipped_has_weights_of_zero_and_stores_nothing(divergence: Any) -> None:
     x, y, x_val, y_val = classwise_problem(6)
     transform = Features(num_classes=4)
     reweight = make(x_val, y_val, divergence, transform=transform, forward=features_forward)
@@ -274,7 +274,7 @@ def test_a_batch_in_which_all_classes_are_skipped_weighs_nothing_and_leaves_the_
 
 
 def test_a_thousand_classes_in_one_call() -> None:
-    """The same as two classes: every class is estimated on its own, whatever its number."""
+    """The same weights as with two classes: every class is estimated separately."""
     rng = np.random.default_rng(8)
     x, x_val, few = rng.normal(size=(12, 3)), rng.normal(size=(NUM_VAL, 3)), np.arange(12) % 2
     few_val = np.arange(NUM_VAL) % 2
@@ -291,7 +291,7 @@ def test_a_thousand_classes_in_one_call() -> None:
 
 
 @pytest.mark.parametrize("by", ["name", "module"])
-def test_a_layer_gives_the_same_as_features_in_the_call(by: str) -> None:
+def test_a_layer_and_features_in_the_call_give_the_same_weights(by: str) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4)).double()
     x, y, x_val, y_val = (torch.tensor(array) for array in classwise_problem(9))
@@ -321,7 +321,7 @@ def test_a_layer_gives_the_same_as_features_in_the_call(by: str) -> None:
     assert hooked.std() > 0.01
 
 
-def test_layers_that_give_nothing() -> None:
+def test_layers_without_output() -> None:
     model, val_set = nn.Linear(3, 4), TensorDataset(torch.randn(5, 3), torch.arange(5) % 4)
     criterion = nn.CrossEntropyLoss(reduction="none")
     with pytest.raises(ValueError, match="the model has no layer 'fc'"):

@@ -48,15 +48,15 @@ def test_one_graph_with_the_same_weights(divergence: Divergence) -> None:
     torch.compiler.reset()
     backend = Counting()
     plain, compiled = train(divergence), train(divergence, backend)
-    assert backend.graphs in (1, 2)  # the first step has no window yet
+    assert backend.graphs in (1, 2)  # the first step has no validation batch yet
     assert backend.calls == 6
     assert not torch.allclose(plain[0], torch.ones(NUM_TRAIN))
     torch.testing.assert_close(compiled, plain)
 
 
 @pytest.mark.parametrize("divergence", [KL(), MMD(), MMD(width="auto", step="local"), Squared(width="auto")], ids=str)
-def test_hidden_layers_class_by_class(divergence: Divergence) -> None:
-    """With PyTorch's own preparation of a graph, which refuses some changes in place."""
+def test_classwise_features(divergence: Divergence) -> None:
+    """With the backend "aot_eager", which does not accept all in-place operations."""
     torch.compiler.reset()
     plain = train(divergence, None, adiw.Features("", num_classes=4))
     compiled = train(divergence, "aot_eager", adiw.Features("", num_classes=4))
@@ -64,7 +64,7 @@ def test_hidden_layers_class_by_class(divergence: Divergence) -> None:
     torch.testing.assert_close(compiled, plain)
 
 
-def test_a_critic_network_stays_as_it_is() -> None:
+def test_a_critic_network_is_not_compiled() -> None:
     backend, divergence = Counting(), Wasserstein(critic="network", pretrain=1)
     torch.testing.assert_close(train(divergence, backend), train(divergence))
     assert backend.graphs == 0

@@ -1,4 +1,4 @@
-"""ADIW on arbitrary numbers: the loss, its gradient and the stored weights stay finite, other samples keep theirs."""
+"""ADIW on arbitrary numbers: loss, gradient and stored weights stay finite; other samples keep their weights."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def make(divergence: Any, transform: str, x_val: Tensor, y_val: Tensor, limits: 
 
 @st.composite
 def samples(draw: st.DrawFn, most: int, dim: int) -> tuple[Tensor, Tensor]:
-    """One to ``most`` samples of a loss and features, with a class that need not be known."""
-    loss = number.filter(lambda x: not 1e31 < abs(x) < float("inf"))  # their mean is no number, whatever the weights
+    """One to ``most`` samples with a loss, features and a class, which may be unknown."""
+    loss = number.filter(lambda x: not 1e31 < abs(x) < float("inf"))  # the mean of larger losses overflows
     row = st.tuples(loss, *[number] * dim)
     x, y = zip(*draw(st.lists(st.tuples(row, st.integers(-1, 3)), min_size=1, max_size=most)), strict=True)
     return torch.tensor(x), torch.tensor(y)
@@ -73,7 +73,7 @@ def test_results_are_finite_and_other_samples_keep_their_weights(name: str, data
 
 
 def check_step(reweight: ADIW, x: Tensor, y: Tensor, index: Tensor, transform: str, half: bool) -> None:
-    """One call; in half precision 1e30 is infinite, as where a float16 network overflows."""
+    """One call. In half precision 1e30 is infinite, as when a float16 network overflows."""
     outputs = (x.half() if half else x).requires_grad_()
     before = reweight.weights.clone()
     features = None if transform == "loss" else outputs[:, 1:]

@@ -1,4 +1,4 @@
-"""A run that was saved and resumed equals one that was not interrupted, bit for bit."""
+"""A resumed run equals an uninterrupted one bit for bit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
 
 @dataclass
 class Run:
-    """A model in training: what a checkpoint must hold."""
+    """A model in training, with everything that a checkpoint contains."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -91,7 +91,7 @@ def flatten(state: Any) -> list[Any]:
 
 
 def assert_identical(left: Any, right: Any) -> None:
-    """Equal bit for bit, tensors and all; nan equals nan."""
+    """Nested states are equal bit for bit; nan equals nan."""
     for a, b in zip(flatten(left), flatten(right), strict=True):
         if isinstance(a, Tensor):
             torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
@@ -101,13 +101,13 @@ def assert_identical(left: Any, right: Any) -> None:
 
 @pytest.mark.parametrize("saved_at", [0, 5])
 @pytest.mark.parametrize("name", CASES)
-def test_a_resumed_run_is_the_same_run(name: str, saved_at: int) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(name: str, saved_at: int) -> None:
     straight = start(CASES[name]())
     losses = straight.train(range(11))
     first = start(CASES[name]())
     first.train(range(saved_at))
     file = first.save()
-    second = start(CASES[name](), seed=5)  # everything else about it is different
+    second = start(CASES[name](), seed=5)  # everything else differs
     second.train(range(20, 23))
     second.load(file)
     assert_identical(second.train(range(saved_at, 11)), losses[saved_at:])
@@ -148,7 +148,7 @@ def test_double_precision_is_kept() -> None:
         ({"divergence": KL(), "transform": Features("1")}, "Features"),
     ],
 )
-def test_a_state_of_other_settings_is_refused(settings: dict[str, Any], named: str) -> None:
+def test_a_state_with_other_settings_is_an_error(settings: dict[str, Any], named: str) -> None:
     state = start({"divergence": KL()}).reweight.state_dict()
     with pytest.raises(
         ValueError, match=rf"this state was made with ADIW\(KL.*but this is .*{named}.*the same settings"
@@ -156,7 +156,7 @@ def test_a_state_of_other_settings_is_refused(settings: dict[str, Any], named: s
         start(settings).reweight.load_state_dict(state)
 
 
-def test_a_state_of_another_training_set_is_refused() -> None:
+def test_a_state_of_another_training_set_is_an_error() -> None:
     state = start({"divergence": KL()}).reweight.state_dict()
     fresh = ADIW(nn.Linear(5, 3), CROSS_ENTROPY, VAL, NUM_TRAIN + 1, KL(), val_batch=8, warmup_steps=1)
     expected = rf"{NUM_TRAIN} training samples, but there are {NUM_TRAIN + 1} now: .*the same training set"
@@ -165,7 +165,7 @@ def test_a_state_of_another_training_set_is_refused() -> None:
 
 
 @pytest.mark.parametrize("other", [{"val_refresh": 3}, {"val_batch": 4}, {"warmup_steps": 9}])
-def test_a_state_of_another_stream_or_warm_up_is_refused(other: dict[str, int]) -> None:
+def test_a_state_with_another_stream_or_warm_up_is_an_error(other: dict[str, int]) -> None:
     state = start({"divergence": KL()}).reweight.state_dict()
     with pytest.raises(ValueError, match="the same settings"):
         start({"divergence": KL(), **other}).reweight.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""ADIW in the loops that people write: mixed precision, accumulation, compilation, other batches, other losses."""
+"""ADIW in common training loops: mixed precision, accumulation, compilation, other batches, other losses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VAL = TensorDataset(torch.randn(10, 4, generator=_data), torch.randint(3, (10,),
 
 
 class Net(nn.Module):
-    """Writes down the type of its hidden layer in each pass."""
+    """Records the dtype of its hidden layer in each pass."""
 
     def __init__(self, whole_outputs: bool = False) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ def batches(size: int = 10) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         yield X[index], Y[index], index
 
 
-def test_a_step_leaves_modes_batch_norm_and_random_numbers_as_training_alone_would() -> None:
+def test_a_step_does_not_change_modes_batch_norm_or_random_numbers() -> None:
     def train(reweighted: bool) -> tuple[list[bool], list[Tensor]]:
         torch.manual_seed(0)
         frozen = nn.BatchNorm1d(16).eval()
@@ -92,7 +92,7 @@ def test_bf16_autocast(where: str) -> None:
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_inside_autocast_the_probe_runs_under_it_even_when_the_outputs_are_whole() -> None:
+def test_inside_autocast_validation_uses_it_even_if_the_outputs_are_float32() -> None:
     model = Net(whole_outputs=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         make(model)(model(X[:10]), Y[:10], torch.arange(10))
@@ -100,7 +100,7 @@ def test_inside_autocast_the_probe_runs_under_it_even_when_the_outputs_are_whole
 
 
 def test_inside_autocast_a_criterion_with_a_matrix_product_is_computed_in_float32() -> None:
-    """Both sides must be: half precision on one of them moves the losses against each other."""
+    """For training and validation alike: half precision on one side would shift its losses against the other's."""
     seen: list[torch.dtype] = []
 
     def criterion(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ def test_inside_autocast_a_criterion_with_a_matrix_product_is_computed_in_float3
     assert seen == [torch.float32, torch.float32]
 
 
-def test_the_probe_does_not_cut_gradients_off_within_one_autocast_context() -> None:
+def test_validation_within_the_same_autocast_context_does_not_change_gradients() -> None:
     def gradients(reweighted: bool) -> list[Tensor]:
         model = Net()
         reweight = make(model)
@@ -128,9 +128,9 @@ def test_the_probe_does_not_cut_gradients_off_within_one_autocast_context() -> N
     assert len(gradients(True)) == 4
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_a_grad_scaler_makes_the_same_step(broken: bool) -> None:
-    """Also with a sample whose loss is not finite: its gradient is zero, so the scaler has no reason to skip."""
+@pytest.mark.parametrize("nonfinite", [False, True])
+def test_a_grad_scaler_does_not_change_the_step(nonfinite: bool) -> None:
+    """Also with a loss that is not finite: its gradient is zero, so the scaler does not skip the step."""
 
     def train(enabled: bool) -> list[Tensor]:
         model = Net()
@@ -138,7 +138,7 @@ def test_a_grad_scaler_makes_the_same_step(broken: bool) -> None:
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, enabled=enabled)
         reweight = make(model)
         mask = torch.zeros(10, 3)
-        mask[4, Y[4]] = -float("inf") if broken else 0
+        mask[4, Y[4]] = -float("inf") if nonfinite else 0
         for x, y, index in batches():
             scaler.scale(reweight(model(x) + mask, y, index)).backward()
             scaler.step(optimizer)
@@ -151,9 +151,9 @@ def test_a_grad_scaler_makes_the_same_step(broken: bool) -> None:
     assert all(not torch.equal(after, before) for after, before in zip(plain, untrained, strict=True))
 
 
-@pytest.mark.parametrize("backward", ["at once", "at the end"])
+@pytest.mark.parametrize("backward", ["after each call", "after all calls"])
 def test_gradient_accumulation_adds_up(backward: str) -> None:
-    """At the end: nothing that a later call writes in place may be needed by an earlier backward pass."""
+    """After all calls: no call may change in place what the backward pass of an earlier call needs."""
 
     def gradient(micro_batches: list[int]) -> Tensor:
         model = Net()
@@ -162,7 +162,7 @@ def test_gradient_accumulation_adds_up(backward: str) -> None:
             loss = reweight(model(x), y, index)
             if number not in micro_batches:
                 continue
-            if backward == "at once":
+            if backward == "after each call":
                 loss.backward()
             else:
                 total = total + loss
@@ -231,7 +231,7 @@ def test_batches_that_are_mappings() -> None:
 
 
 def test_outputs_that_are_mappings() -> None:
-    """As models of other libraries return: the criterion unpacks them."""
+    """Some libraries return mappings, which the criterion unpacks."""
 
     class Wrapped(nn.Module):
         def __init__(self) -> None:
@@ -252,11 +252,11 @@ def test_outputs_that_are_mappings() -> None:
 
 
 def regression_weights(unit: float, divergence: Any) -> tuple[Tensor, Tensor]:
-    """Weights on a line with some wild targets, all targets measured in ``unit``; and which are wild."""
+    """(weights, which targets are outliers) for points on a line, with targets in units of ``unit``."""
     generator = Generator().manual_seed(3)
     x = torch.randn(30, 1, generator=generator)
-    wild = torch.arange(30) % 3 == 0
-    y = unit * (2 * x[:, 0] + torch.where(wild, 4.0, 0.0) + 0.3 * torch.randn(30, generator=generator))
+    outlier = torch.arange(30) % 3 == 0
+    y = unit * (2 * x[:, 0] + torch.where(outlier, 4.0, 0.0) + 0.3 * torch.randn(30, generator=generator))
     x_val = torch.randn(20, 1, generator=generator)
     y_val = unit * (2 * x_val[:, 0] + 0.3 * torch.randn(20, generator=generator))
     model = nn.Linear(1, 1)
@@ -267,7 +267,7 @@ def regression_weights(unit: float, divergence: Any) -> tuple[Tensor, Tensor]:
     reweight = make(model, lambda o, t: mse(o[:, 0], t), TensorDataset(x_val, y_val), divergence=divergence)
     for _ in range(10):
         reweight(model(x), y, torch.arange(30)).backward()
-    return reweight.weights.clone(), wild
+    return reweight.weights.clone(), outlier
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def regression_weights(unit: float, divergence: Any) -> tuple[Tensor, Tensor]:
     ids=["kl", "mmd", "wasserstein"],
 )
 def test_regression_losses_of_any_scale(divergence: Any) -> None:
-    weights, wild = regression_weights(1.0, divergence)
-    assert weights[wild].mean() < 0.5 * weights[~wild].mean()
+    weights, outlier = regression_weights(1.0, divergence)
+    assert weights[outlier].mean() < 0.5 * weights[~outlier].mean()
     for unit in (2.0**10, 2.0**-10):  # powers of two: the losses scale without rounding
         other, _ = regression_weights(unit, divergence)
         torch.testing.assert_close(other, weights, rtol=1e-3, atol=1e-3)

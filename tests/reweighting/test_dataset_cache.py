@@ -1,4 +1,4 @@
-"""All samples of a set at once: kept where they fit and stay as they are, read by workers where there are some."""
+"""The cache of a data set: small and constant sets are kept, and workers read them if there are any."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Point = namedtuple("Point", "x y")
 
 
 class Numbers(Dataset[Any]):
-    """Sample i is (i, i % 3), as ``change`` has it; counts how often each is read in this process."""
+    """Sample i is (i, i % 3), modified by ``change``. Counts how often this process reads each sample."""
 
     def __init__(self, size: int, change: Any = None) -> None:
         self.size, self.change, self.reads = size, change, Counter[int]()
@@ -51,13 +51,13 @@ def numbers(whole: Any) -> list[float]:
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
 @pytest.mark.parametrize("size", [1, 64, 65, 300])
-def test_all_of_them_in_their_order(size: int, workers: int) -> None:
+def test_all_samples_are_read_in_order(size: int, workers: int) -> None:
     whole = read_all(Numbers(size), workers=workers)
     assert numbers(whole) == list(range(size))
     assert whole[1].tolist() == [i % 3 for i in range(size)]
 
 
-def test_of_a_large_set_only_some_are_read_again() -> None:
+def test_only_some_samples_of_a_large_set_are_read_again() -> None:
     dataset = Numbers(1000)
     assert numbers(read_all(dataset)) == list(range(1000))
     assert sum(dataset.reads.values()) <= 1000 + 1 + 256
@@ -66,14 +66,14 @@ def test_of_a_large_set_only_some_are_read_again() -> None:
     assert (min(again), max(again)) == (0, 999)
 
 
-def test_where_there_are_workers_this_process_reads_nothing() -> None:
-    """A file that a set opens when it is first read would be shared by workers that are started later."""
+def test_with_workers_this_process_reads_nothing() -> None:
+    """Workers that start later would share a file that the set opens when it is first read."""
     dataset = Numbers(100)
     assert numbers(read_all(dataset, workers=1)) == list(range(100))
     assert not dataset.reads
 
 
-def test_without_any_bytes_to_keep_nothing_is_read() -> None:
+def test_with_zero_cache_bytes_nothing_is_read() -> None:
     dataset = Numbers(10)
     assert read_all(dataset, cache_bytes=0) is None
     assert not dataset.reads
@@ -93,16 +93,16 @@ GENERATORS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", GENERATORS)
 @pytest.mark.parametrize("size", [1, 2, 64, 65, 200])
 def test_a_set_that_changes_is_not_kept(kind: str, size: int, workers: int) -> None:
-    """Whatever it draws from: a generator of its own is the same in every worker when it starts."""
+    """From any generator: the set's own generator has the same state in every new worker."""
     if size < 64 and kind in ("torch, flips", "the global one, seldom"):
-        pytest.skip("so few may stay as they are by chance")
+        pytest.skip("a set this small may stay the same by chance")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         assert read_all(Numbers(size, GENERATORS[kind]()), workers=workers) is None
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_the_global_generator_is_left_alone(workers: int) -> None:
+def test_the_global_generator_does_not_change(workers: int) -> None:
     before = torch.get_rng_state()
     read_all(Numbers(70, lambda x, y: (x + torch.rand(1), y)), workers=workers)
     read_all(Numbers(70), workers=workers)
@@ -114,14 +114,14 @@ def test_a_nan_stays_a_nan() -> None:
 
 
 class _SometimesNan(Numbers):
-    """The second time that a sample is read it is no number."""
+    """A sample is nan when it is read again."""
 
     def __getitem__(self, index: int) -> Any:
         x, y = super().__getitem__(index)
         return x if self.reads[index] != 2 else x * float("nan"), y
 
 
-def test_a_set_that_turns_into_nan_is_not_kept() -> None:
+def test_a_set_that_becomes_nan_is_not_kept() -> None:
     assert read_all(_SometimesNan(4)) is None
 
 
@@ -145,7 +145,7 @@ def test_named_tuples_keep_their_names() -> None:
     [lambda x, y: (x, y if x < 64 else y + 0.5), lambda x, y: (x.expand(3) if x < 64 else x, y)],
     ids=["another type", "another shape"],
 )
-def test_samples_that_are_not_alike_are_not_kept(item: Any) -> None:
+def test_samples_of_different_shapes_or_dtypes_are_not_kept(item: Any) -> None:
     assert read_all(Numbers(128, item)) is None
 
 
@@ -158,8 +158,8 @@ def test_many_batches_do_not_need_many_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_workers_leave_interrupts_to_the_parent() -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background has it ignored
+def test_workers_ignore_interrupts() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
     try:
         dataset = Numbers(4, lambda x, y: (x, int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)))
         assert read_all(dataset, workers=1)[1].tolist() == [1] * 4
@@ -183,14 +183,14 @@ METHODS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_who_makes_a_method_is_told_what_to_pass(method: str) -> None:
+def test_a_set_above_the_limit_warns_with_the_arguments_to_pass(method: str) -> None:
     model, criterion = nn.Linear(1, 3), nn.CrossEntropyLoss(reduction="none")
-    said = (
+    message = (
         r"the 70 trusted samples take 840 bytes, more than cache_bytes=839: .* Pass cache_bytes=840 .* or val_workers"
     )
-    with pytest.warns(UserWarning, match=said) as told:
+    with pytest.warns(UserWarning, match=message) as caught:
         made = METHODS[method](model, criterion, Numbers(70), 100, cache_bytes=839)
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     assert made.val_stream.cached is None
     assert METHODS[method](model, criterion, Numbers(70), 100, cache_bytes=840).val_stream.cached is not None
 
@@ -202,15 +202,15 @@ def test_streaming_on_purpose_needs_no_warning(given: dict[str, int]) -> None:
         assert read_all(Numbers(7), **given) is None
 
 
-def test_the_methods_hand_their_workers_on() -> None:
+def test_every_method_passes_val_workers_to_the_cache() -> None:
     model, criterion = nn.Linear(1, 3), nn.CrossEntropyLoss(reduction="none")
 
-    class WhoReads(Numbers):
+    class ReadByWorker(Numbers):
         def __getitem__(self, index: int) -> Any:
             return super().__getitem__(index)[0], int(get_worker_info() is not None)
 
     for make in METHODS.values():
-        made = make(model, criterion, WhoReads(4), 100, val_workers=1)
+        made = make(model, criterion, ReadByWorker(4), 100, val_workers=1)
         assert made.val_stream.cached[1].tolist() == [1] * 4
 
 
@@ -220,8 +220,8 @@ CACHE = "reweighting/dataset_cache.py"
 @pytest.mark.parametrize(
     "file", ["engine/train_loader.py", "experiments/training_run.py", "reweighting/validation_stream.py", CACHE]
 )
-def test_every_loader_with_workers_is_started_where_nothing_is_left_to_collect(file: str) -> None:
-    """What that is for is tested with the training batches: tests/engine/test_train_loader.py."""
+def test_every_loader_with_workers_starts_after_a_garbage_collection(file: str) -> None:
+    """tests/engine/test_train_loader.py tests why this is needed."""
     source = Path(dataset_cache.__file__).parents[1]
     having = {str(path.relative_to(source)) for path in source.rglob("*.py") if "num_workers=" in path.read_text()}
     assert file in having

@@ -1,4 +1,4 @@
-"""estimate_weights: what it accepts, what it refuses, and that rounds continue where the last one stopped."""
+"""estimate_weights: valid and invalid arguments, and calls that continue from the state of the last one."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_no_gradient_flows_and_nothing_is_changed() -> None:
 
 
 @every_deterministic
-def test_two_calls_of_one_step_are_one_call_of_two(divergence: Divergence) -> None:
+def test_two_calls_of_one_step_equal_one_call_of_two(divergence: Divergence) -> None:
     once, state = estimate_weights(Z_TRAIN, Z_VAL, divergence, steps=1)
     kept = state.params.clone()
     again, last = estimate_weights(Z_TRAIN, Z_VAL, divergence, steps=1, state=state)
@@ -124,8 +124,8 @@ def test_two_calls_of_one_step_are_one_call_of_two(divergence: Divergence) -> No
     assert not torch.equal(once, twice)
 
 
-def test_the_network_goes_on_from_its_state_and_generator() -> None:
-    """Batches learn once each, so the same calls from the same state give the same weights."""
+def test_the_network_continues_from_its_state_and_generator() -> None:
+    """The critic is trained once per call, so the same calls from the same state give the same weights."""
     divergence = Wasserstein("network", pretrain=0)
 
     def rounds(count: int, state: State | None, generator: torch.Generator) -> tuple[Tensor, State]:
@@ -144,17 +144,17 @@ def test_the_network_goes_on_from_its_state_and_generator() -> None:
     assert not torch.equal(through, other)
 
 
-def test_global_randomness_is_untouched() -> None:
+def test_the_global_generator_does_not_change() -> None:
     before = torch.random.get_rng_state()
     estimate_weights(Z_TRAIN, Z_VAL, Wasserstein("network", pretrain=0))
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 @pytest.mark.parametrize("divergence", [*DETERMINISTIC, Wasserstein("network", pretrain=0)], ids=str)
-@pytest.mark.parametrize("odd", [NAN, INF, -INF])
-def test_samples_that_are_not_finite(divergence: Divergence, odd: float) -> None:
-    """On either side: weight zero there, the others as without them, and never a nan but in the state."""
-    z_train, z_val = torch.cat([Z_TRAIN, torch.tensor([odd])]), torch.cat([torch.tensor([odd]), Z_VAL])
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_samples_that_are_not_finite(divergence: Divergence, value: float) -> None:
+    """On either side: their weight is zero and the others do not change; only the state has a nan."""
+    z_train, z_val = torch.cat([Z_TRAIN, torch.tensor([value])]), torch.cat([torch.tensor([value]), Z_VAL])
     found, state = estimate_weights(z_train, z_val, divergence, steps=2)
     assert float(found[-1]) == 0
     assert bool(found.isfinite().all())
@@ -167,7 +167,7 @@ def test_samples_that_are_not_finite(divergence: Divergence, odd: float) -> None
 
 
 @every_deterministic
-def test_a_sample_left_out_once_keeps_its_parameter(divergence: Divergence) -> None:
+def test_an_excluded_sample_keeps_its_parameter(divergence: Divergence) -> None:
     _, before = estimate_weights(Z_TRAIN, Z_VAL, divergence)
     z_train, z_val = Z_TRAIN.clone(), Z_VAL.clone()
     z_train[1] = z_val[1] = NAN
@@ -184,8 +184,8 @@ def test_nothing_to_compare(name: str) -> None:
     assert bool(state.params.isnan().all())
 
 
-def test_new_samples_start_afresh_among_old_ones() -> None:
-    """nan in the state means never estimated: the start is the divergence's own, the others go on."""
+def test_new_samples_start_from_the_initial_value() -> None:
+    """nan in the state means not estimated yet: these samples start from the problem's initial value."""
     params = torch.tensor([0.5, NAN, 1.5, NAN, 0.2])
     divergence = MMD(width=0.5)
     done = run_estimation(divergence, match(Z_TRAIN[:, None], Z_VAL[:, None]), params, {}, 1, torch.Generator())
@@ -200,8 +200,8 @@ def test_new_samples_start_afresh_among_old_ones() -> None:
 
 
 @every_deterministic
-def test_a_round_is_enough_to_evaluate_it_later(divergence: Divergence) -> None:
-    """Its end is finite also where a sample was left out, so objective and gradient can be asked for."""
+def test_a_result_can_be_evaluated_later(divergence: Divergence) -> None:
+    """``end`` is finite also for excluded samples, so objective and gradient can be evaluated there."""
     z_val = torch.cat([Z_VAL, torch.tensor([NAN])])
     batches = match(Z_TRAIN[:, None], z_val[:, None])
     size = len(Z_TRAIN) if divergence.side == "train" else len(z_val)
@@ -220,7 +220,7 @@ def test_descend_is_steps_of_project_after_gradient() -> None:
     assert torch.equal(descend(problem, params, 0.07, 0), params)
 
 
-def test_a_round_starts_the_memory_of_a_divergence_that_learns() -> None:
+def test_the_first_estimate_starts_the_memory_of_a_divergence_that_learns() -> None:
     batches = match(Z_TRAIN[:, None], Z_VAL[:, None])
 
     def memory(divergence: Divergence) -> Mapping[str, Tensor]:
@@ -239,7 +239,7 @@ def test_the_step_size_is_used() -> None:
     assert_close(large - 1, 2 * (small - 1), rtol=1e-2, atol=1e-7)
 
 
-def test_a_local_step_goes_to_the_density_ratio_where_a_plain_one_overshoots() -> None:
+def test_a_local_step_converges_to_the_density_ratio_where_a_plain_one_overshoots() -> None:
     """Half of the training losses and nine tenths of the validation losses are alike: the ratio there is 1.8."""
     z_train = torch.cat([torch.zeros(100), torch.arange(100) + 1.0])
     z_val = torch.cat([torch.zeros(90), torch.arange(10) * 10 + 1.0])
@@ -250,28 +250,28 @@ def test_a_local_step_goes_to_the_density_ratio_where_a_plain_one_overshoots() -
             weights, state = estimate_weights(z_train, z_val, MMD(step_size=0.1, step=step), state=state)
         results[step] = weights
     assert_close(results["local"][:100], torch.full((100,), 1.8), rtol=0.02, atol=0.0)
-    assert float(results["local"][101]) < 0.05  # nobody of the validation samples is near
+    assert float(results["local"][101]) < 0.05  # no validation sample is near
     assert float((results["plain"][:100] - 1.8).abs().min()) > 0.5
 
 
 @pytest.mark.parametrize("divergence", sorted(DIVERGENCES))
-def test_a_state_that_is_no_number_starts_afresh(divergence: str) -> None:
+def test_nonfinite_parameters_of_a_state_count_as_not_estimated(divergence: str) -> None:
     z_train, z_val = torch.tensor([0.1, 0.2, 3.0]), torch.tensor([0.1, 0.2, 0.4])
-    given = torch.tensor([0.5, float("inf"), 0.7])
-    afresh = torch.tensor([0.5, float("nan"), 0.7])
-    weights, expected = (estimate_weights(z_train, z_val, divergence, state=State(x))[0] for x in (given, afresh))
+    infinite = torch.tensor([0.5, float("inf"), 0.7])
+    nan = torch.tensor([0.5, float("nan"), 0.7])
+    weights, expected = (estimate_weights(z_train, z_val, divergence, state=State(x))[0] for x in (infinite, nan))
     assert weights.isfinite().all()
     torch.testing.assert_close(weights, expected)
 
 
 @pytest.mark.parametrize("state", [3, Z_TRAIN, State(None)])  # type: ignore[arg-type]
-def test_a_state_is_what_the_last_call_returned(state: Any) -> None:
-    with pytest.raises(TypeError, match="state must be the one that the last call returned, or None"):
+def test_invalid_states(state: Any) -> None:
+    with pytest.raises(TypeError, match="state must be the one returned by the last call, or None"):
         estimate_weights(Z_TRAIN, Z_VAL, "kl", state=state)
 
 
 @every_deterministic
-def test_the_weights_are_the_callers_own(divergence: Divergence) -> None:
+def test_the_weights_are_a_copy(divergence: Divergence) -> None:
     weights, state = estimate_weights(Z_TRAIN, Z_VAL, divergence)
     kept = state.params.clone()
     weights.fill_(-1)
@@ -280,7 +280,7 @@ def test_the_weights_are_the_callers_own(divergence: Divergence) -> None:
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @every_deterministic
-def test_many_batches_at_once(divergence: Divergence) -> None:
+def test_vmap_over_batches(divergence: Divergence) -> None:
     """Within torch.vmap the host cannot read a number."""
     z_train, z_val = torch.rand(3, 5), torch.rand(3, 4)
     found = torch.vmap(lambda train, val: estimate_weights(train, val, divergence)[0])(z_train, z_val)
@@ -290,7 +290,7 @@ def test_many_batches_at_once(divergence: Divergence) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_only_negligible_weights_become_zero(dtype: torch.dtype) -> None:
-    """MMD's weights are its parameters, which so small a step does not change by more than a denormal number."""
+    """MMD's weights are its parameters, which a step this small changes by less than the smallest normal number."""
     given = torch.tensor([0.0, 1e-38, 0.9 * NEGLIGIBLE, 1.1 * NEGLIGIBLE, 5.0], dtype=dtype)
     z = torch.arange(5, dtype=dtype)[:, None]
     found = run_estimation(MMD(step_size=1e-37), match(z, z), given, {}, 1, torch.Generator())

@@ -1,4 +1,4 @@
-"""The short form of torture/memory.py: nothing that a step makes stays behind, and logs grow by a line an epoch."""
+"""The short form of torture/memory.py: a step leaks no memory, and logs grow by one line per epoch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ LOGS = ("metrics", "timing")
 
 @pytest.mark.parametrize("features", [False, True], ids=["loss", "features"])
 @pytest.mark.parametrize("name", divergences())
-def test_a_step_leaves_nothing_behind(name: str, features: bool) -> None:
+def test_a_step_leaks_nothing(name: str, features: bool) -> None:
     added = growth(training_step(divergences()[name], features), STEPS, WARM)
     assert added.objects < STEPS / 4, added  # one object in each step would be a leak
     assert added.handles <= 0, added
 
 
-def test_every_divergence_is_there() -> None:
+def test_every_divergence_is_tested() -> None:
     assert set(DIVERGENCES) <= set(divergences())
 
 
-def test_a_leak_is_seen() -> None:
+def test_a_leak_is_detected() -> None:
     kept: list[torch.Tensor] = []
     step = training_step(divergences()["kl"], False)
 
@@ -54,7 +54,7 @@ def test_a_leak_is_seen() -> None:
     assert Held(60, 1.0, -1).fault() is None
 
 
-def test_a_run_closes_its_files_and_logs_one_line_an_epoch(tmp_path: Path) -> None:
+def test_a_run_closes_its_files_and_logs_one_line_per_epoch(tmp_path: Path) -> None:
     added = engine_growth(8, tmp_path / "run", warm=3, batch=128)
     assert added.fault(epochs=5) is None, added
     for name in ("metrics.jsonl", "timing.jsonl"):
@@ -64,7 +64,7 @@ def test_a_run_closes_its_files_and_logs_one_line_an_epoch(tmp_path: Path) -> No
 
 
 def a_run(folder: Path, epochs: int, stops: int = 0) -> dict[str, int]:
-    """The bytes of each file of a run that was stopped after each of the first epochs, and went on."""
+    """The size of each file of a run that was stopped and resumed after each of the first ``stops`` epochs."""
     settings, engine = resolve({"epochs": epochs, "batch": 256, "trusted": 50}), Engine(torch.device("cpu"))
     for _ in range(stops):
         with pytest.raises(Interrupted):
@@ -73,7 +73,7 @@ def a_run(folder: Path, epochs: int, stops: int = 0) -> dict[str, int]:
     return {file.name: file.stat().st_size for file in folder.iterdir()}
 
 
-def test_neither_resumes_nor_a_run_that_has_ended_add_to_the_logs(tmp_path: Path) -> None:
+def test_resuming_adds_nothing_to_the_logs(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     sizes = a_run(folder, 3, stops=2)
     for name in ("metrics.jsonl", "timing.jsonl"):
@@ -101,11 +101,11 @@ def test_the_history_of_weights_does_not_grow_with_the_epochs() -> None:
         assert len(snapshot_epochs(epochs)) == min(epochs, SNAPSHOTS)
 
 
-def test_losses_that_stay_broken_are_not_told_in_every_epoch() -> None:
+def test_warnings_of_nonfinite_losses_become_rarer() -> None:
     weight_state = WeightState(3, "Uniform()")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(100):
             weight_state.begin_step(torch.tensor([1]), torch.tensor([float("nan")]))
             assert weight_state.summary().nonfinite_train == int(weight_state.seen_steps)
-    assert [str(warning.message).split()[0] for warning in told] == ["1", "2", "4", "8", "16", "32", "64"]
+    assert [str(warning.message).split()[0] for warning in caught] == ["1", "2", "4", "8", "16", "32", "64"]

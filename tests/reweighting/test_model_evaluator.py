@@ -1,4 +1,4 @@
-"""What the model says of a batch: under the training pass's autocast, and without a trace."""
+"""Evaluation of the model on a batch: under the autocast of the training pass, and without side effects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tens
 
 
 class Recorder(nn.Module):
-    """A small network with dropout and batch norm that writes down how it was run."""
+    """A small network with dropout and batch norm that records its mode and precision in each pass."""
 
     def __init__(self, whole_outputs: bool = False) -> None:
         super().__init__()
@@ -40,10 +40,10 @@ def evaluator(model: nn.Module, criterion: Criterion = CROSS_ENTROPY, forward: A
     return ModelEvaluator(model, criterion, forward, LossValue())
 
 
-def test_every_module_is_left_in_its_own_mode() -> None:
+def test_every_module_keeps_its_mode() -> None:
     model = Recorder()
     model.train()
-    model.body[1].eval()  # a frozen batch norm inside a model that trains
+    model.body[1].eval()  # a frozen batch norm in a model in training mode
     modes = [module.training for module in model.modules()]
     with evaluation_mode(model):
         assert not any(module.training for module in model.modules())
@@ -53,7 +53,7 @@ def test_every_module_is_left_in_its_own_mode() -> None:
     assert [module.training for module in model.modules()] == modes
 
 
-def test_evaluation_leaves_no_trace() -> None:
+def test_evaluation_has_no_side_effects() -> None:
     model = Recorder()
     state, rng = {k: v.clone() for k, v in model.state_dict().items()}, torch.get_rng_state()
     observed = evaluator(model).evaluate((X, Y), torch.zeros(6, 3), torch.float32)
@@ -80,7 +80,7 @@ def test_inside_autocast_the_model_runs_in_half_precision_and_the_losses_do_not(
     assert z.dtype == torch.float32
 
 
-def test_inside_autocast_whole_outputs_do_not_hide_it() -> None:
+def test_inside_autocast_float32_outputs_do_not_disable_it() -> None:
     model = Recorder(whole_outputs=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         evaluator(model).evaluate((X, Y), model(X), torch.float32)
@@ -88,7 +88,7 @@ def test_inside_autocast_whole_outputs_do_not_hide_it() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_after_autocast_half_precision_outputs_tell_of_it(dtype: torch.dtype) -> None:
+def test_after_autocast_half_precision_outputs_determine_it(dtype: torch.dtype) -> None:
     model = Recorder()
     with torch.autocast("cpu", dtype=dtype):
         outputs = model(X)
@@ -99,7 +99,7 @@ def test_after_autocast_half_precision_outputs_tell_of_it(dtype: torch.dtype) ->
     assert torch.equal(z[:, 0], CROSS_ENTROPY(expected.float(), Y))
 
 
-def test_without_autocast_there_is_none() -> None:
+def test_without_autocast_evaluation_uses_none() -> None:
     model = Recorder()
     evaluator(model).evaluate((X, Y), model(X), torch.float32)
     assert model.calls[-1] == (False, False, torch.float32)
@@ -116,9 +116,9 @@ def test_a_half_precision_model_needs_no_autocast() -> None:
 
 
 def test_autocast_copies_of_an_evaluation_do_not_reach_the_next_training_pass() -> None:
-    """Within one autocast context weights are cast once; copies made without gradients would cut the gradient off.
+    """Autocast caches cast weights. In older versions of PyTorch copies made without gradients would be reused.
 
-    PyTorch has learnt to tell such copies apart, older versions had not: so nothing is kept in the first place.
+    The training pass would then have no gradient, so evaluation does not use the cache.
     """
     model = nn.Linear(4, 3)
     kept: list[bool] = []
@@ -131,7 +131,7 @@ def test_autocast_copies_of_an_evaluation_do_not_reach_the_next_training_pass() 
     assert model.weight.grad.abs().sum() > 0
 
 
-def test_other_batches_go_through_forward() -> None:
+def test_forward_evaluates_other_batches() -> None:
     model = nn.Linear(4, 3)
     batch = {"inputs": X, "labels": Y}
 
@@ -159,7 +159,7 @@ def test_forward_that_returns_something_else(result: object) -> None:
 
 
 @pytest.mark.parametrize("batch", [{"x": X}, X, (X,)])
-def test_batches_that_are_no_pairs_are_told_of_forward(batch: object) -> None:
+def test_batches_that_are_not_pairs_need_forward(batch: object) -> None:
     with pytest.raises(TypeError, match=r"batches must be \(x, y\), got .*forward=lambda"):
         evaluator(nn.Linear(4, 3)).evaluate(batch, None, torch.float32)
 
@@ -169,14 +169,14 @@ def test_a_model_without_parameters() -> None:
     assert torch.equal(z[:, 0], X[:, 0])
 
 
-def test_the_wrong_things_in_the_constructor() -> None:
+def test_invalid_arguments_of_the_constructor() -> None:
     with pytest.raises(TypeError, match=r"model must be an nn\.Module, got function"):
         evaluator(lambda x: x)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="criterion must be callable"):
         evaluator(nn.Linear(4, 3), "cross-entropy")  # type: ignore[arg-type]
 
 
-def test_the_probe_goes_through_the_model_inside_the_wrapper() -> None:
+def test_evaluation_uses_the_model_inside_the_wrapper() -> None:
     plain = Recorder()
     with group_of_one():
         wrapped = DistributedDataParallel(plain)
@@ -193,7 +193,7 @@ def test_a_model_that_is_wrapped_twice() -> None:
             evaluator(twice)
 
 
-def test_join_is_told_what_to_use_instead() -> None:
+def test_join_is_an_error_that_names_the_alternative() -> None:
     with group_of_one():
         wrapped = DistributedDataParallel(nn.Linear(4, 3))
         watching = evaluator(wrapped)

@@ -1,4 +1,4 @@
-"""Per-sample losses: what a criterion may return, in which precision, and whose gradient is let through."""
+"""Per-sample losses: what a criterion may return, in which precision, and which samples have a gradient."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def test_losses_are_float32_or_better() -> None:
     assert per_sample_losses(lambda o, t: o.half(), torch.zeros(2), None).dtype == torch.float32
     assert per_sample_losses(lambda o, t: o, torch.zeros(2, dtype=torch.float64), None).dtype == torch.float64
     mapping = {"logits": torch.zeros(2, dtype=torch.bfloat16)}
-    seen: list[object] = []  # what is no tensor is the criterion's own business
+    seen: list[object] = []  # outputs that are not tensors reach the criterion unchanged
     per_sample_losses(lambda o, t: (seen.append(o), o["logits"])[1], mapping, None)
     assert seen == [mapping]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_a_reduced_criterion_is_told_how_to_be_built(reduction: str) -> None:
+def test_a_reduced_criterion_is_an_error_that_names_reduction_none(reduction: str) -> None:
     with pytest.raises(ValueError, match=r'scalar; expected one loss per sample, \(n,\): .*reduction="none"'):
         per_sample_losses(nn.CrossEntropyLoss(reduction=reduction), torch.zeros(2, 3), torch.tensor([0, 1]))
 
 
-def test_losses_per_output_are_told_to_be_reduced() -> None:
+def test_losses_per_output_are_an_error() -> None:
     with pytest.raises(ValueError, match=r"shape \(2, 3\); expected one loss per sample.*flatten\(1\)\.mean\(1\)"):
         per_sample_losses(nn.BCEWithLogitsLoss(reduction="none"), torch.zeros(2, 3), torch.zeros(2, 3))
 
@@ -62,7 +62,7 @@ def test_an_empty_batch() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 2), (3, 2, 2)])
-def test_the_gradient_of_broken_rows_is_zero_and_that_of_the_others_is_untouched(shape: tuple[int, ...]) -> None:
+def test_the_gradient_of_nonfinite_rows_is_zero_and_the_others_do_not_change(shape: tuple[int, ...]) -> None:
     outputs = torch.ones(shape, requires_grad=True)
     zero_gradient(outputs, torch.tensor([True, False, True]))
     scale = torch.tensor([2.0, float("nan"), 3.0]).view(-1, *[1] * (len(shape) - 1))
@@ -72,7 +72,7 @@ def test_the_gradient_of_broken_rows_is_zero_and_that_of_the_others_is_untouched
     assert torch.equal(outputs.grad, expected)
 
 
-def test_the_guard_passes_over_outputs_it_cannot_hook() -> None:
+def test_zero_gradient_ignores_outputs_without_a_gradient_per_sample() -> None:
     zero_gradient({"logits": torch.zeros(2)}, torch.tensor([True, False]))
     zero_gradient(torch.zeros(2), torch.tensor([True, False]))
     other = torch.ones(3, requires_grad=True)  # not one row per loss
@@ -82,23 +82,23 @@ def test_the_guard_passes_over_outputs_it_cannot_hook() -> None:
     assert other.grad.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_an_infinite_loss_has_a_gradient_that_needs_the_guard() -> None:
-    """Why a weight of zero is not enough: without the guard this gradient is not a number."""
+def test_an_infinite_loss_needs_zero_gradient() -> None:
+    """A weight of zero is not enough: without ``zero_gradient`` the gradient is nan."""
     outputs = torch.zeros(1, requires_grad=True)
     (0 * nn.functional.mse_loss(outputs, torch.tensor([float("inf")]), reduction="none")).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isnan().all()
 
 
-def test_losses_are_translated_by_a_compiler_that_does_not_know_autocast(
+def test_losses_compile_without_is_autocast_available(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PyTorch 2.11 cannot trace the question whether a device has autocast."""
+    """PyTorch 2.11 cannot trace ``is_autocast_available``."""
 
-    def asked(kind: str) -> bool:
+    def fail(kind: str) -> bool:
         raise RuntimeError(f"cannot trace is_autocast_available({kind!r})")
 
-    monkeypatch.setattr(torch.amp, "is_autocast_available", asked)
+    monkeypatch.setattr(torch.amp, "is_autocast_available", fail)
     compiled = torch.compile(partial(per_sample_losses, lambda o, t: o), backend="eager", fullgraph=True)
     assert compiled(torch.ones(2), None).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="cannot trace"):

@@ -1,4 +1,4 @@
-"""Evaluating the validation samples before the training pass gives the weights of evaluating them in the step."""
+"""Evaluating the validation samples before the training pass gives the same weights as evaluating in the step."""
 
 from __future__ import annotations
 

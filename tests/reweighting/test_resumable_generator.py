@@ -14,7 +14,7 @@ def draw(randomness: ResumableGenerator, count: int = 4) -> Tensor:
     return torch.rand(count, generator=randomness.on(CPU))
 
 
-def test_it_goes_on_from_a_saved_state() -> None:
+def test_it_continues_from_a_saved_state() -> None:
     first, second = (
         ResumableGenerator(torch.Generator().manual_seed(1)),
         ResumableGenerator(torch.Generator().manual_seed(2)),
@@ -25,7 +25,7 @@ def test_it_goes_on_from_a_saved_state() -> None:
     assert second.seed == 1
 
 
-def test_a_saved_state_does_not_move_with_the_generator() -> None:
+def test_a_saved_state_does_not_change_with_the_generator() -> None:
     randomness = ResumableGenerator(torch.Generator().manual_seed(1))
     state = randomness.state()
     expected = draw(randomness)
@@ -34,7 +34,7 @@ def test_a_saved_state_does_not_move_with_the_generator() -> None:
     assert torch.equal(draw(randomness), expected)
 
 
-def test_a_state_from_another_kind_of_device_starts_anew_from_its_seed() -> None:
+def test_a_state_from_another_device_type_starts_again_from_its_seed() -> None:
     source = ResumableGenerator(torch.Generator().manual_seed(5))
     draw(source)
     target = ResumableGenerator(torch.Generator().manual_seed(6))
@@ -42,7 +42,7 @@ def test_a_state_from_another_kind_of_device_starts_anew_from_its_seed() -> None
     assert torch.equal(draw(target), torch.rand(4, generator=torch.Generator().manual_seed(5)))
 
 
-def test_without_a_generator_it_follows_the_global_seed_and_leaves_it_alone() -> None:
+def test_without_a_generator_it_uses_the_global_seed_and_does_not_change_it() -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
         before = torch.get_rng_state()

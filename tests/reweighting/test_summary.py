@@ -107,7 +107,7 @@ def test_the_objective_of_a_parametric_divergence() -> None:
     assert reweight.summary().objective == pytest.approx(expected)
 
 
-def test_indices_are_named_but_not_all_of_them() -> None:
+def test_only_the_first_indices_are_listed() -> None:
     assert name_indices(torch.tensor([0, 3, 0, 1])) == "1, 3"
     assert name_indices(torch.ones(9), shown=3) == "0, 1, 2 and 6 more"
     assert name_indices(torch.zeros(4)) == ""
@@ -120,7 +120,7 @@ def gradient_steps(divergence: Any, params: np.ndarray, steps: int) -> list[np.n
     for _ in range(steps):
         if isinstance(divergence, MMD):
             step = divergence.step_size * ref.mmd_gradient(params, z, v, 0.6)
-            if divergence.step == "local":  # divided by the number of training samples nearby, by definition
+            if divergence.step == "local":  # the local step is divided by the number of training samples nearby
                 step = step / np.exp(-((z - z.T) ** 2) / (2 * 0.6**2)).sum(1)
             slack = (np.sqrt(5) - 1) / np.sqrt(5)
             params = ref.project_qp(params - step, divergence.upper, np.full(5, 0.2), 1 - slack, 1 + slack)
@@ -140,7 +140,7 @@ def gradient_steps(divergence: Any, params: np.ndarray, steps: int) -> list[np.n
     "divergence",
     [
         MMD(width=0.6, step_size=0.05),
-        MMD(width=0.6, step_size=0.5),  # too large a step: the gradient grows from one inner step to the next
+        MMD(width=0.6, step_size=0.5),  # a large step, so that the gradient grows from one inner step to the next
         MMD(width=0.6, step_size=0.5, step="local"),
         KL(width=0.6),
         Squared(width=0.6, step_size=0.2),
@@ -183,9 +183,9 @@ def test_stationarity_at_a_stationary_point() -> None:
     assert found.w2_ratio == math.inf
 
 
-def test_stationarity_out_of_place() -> None:
+def test_stationarity_without_a_step_or_gradients_is_an_error() -> None:
     model, reweight = make(KL())
-    with pytest.raises(ValueError, match="no step has been made yet"):
+    with pytest.raises(ValueError, match="there was no training step yet"):
         reweight.stationarity(0.1)
     reweight(model(TRAIN), None, torch.arange(5))
     with pytest.raises(ValueError, match=r"no gradients: call this between loss\.backward\(\) and"):

@@ -39,7 +39,7 @@ def test_the_output_of_a_layer(by: str) -> None:
     assert torch.equal(group, y)
 
 
-def test_features_in_the_call_win_over_the_layer_and_are_flattened() -> None:
+def test_features_in_the_call_replace_the_layer_and_are_flattened() -> None:
     model = network()
     features = Features("0")
     features.attach(model)
@@ -76,14 +76,14 @@ def test_an_output_of_another_batch() -> None:
         features.apply(torch.zeros(2), None, None)
 
 
-def test_a_layer_that_is_not_there() -> None:
+def test_an_unknown_layer_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"no layer 'fc'; it has 0, 1, 2, 2\.0, 2\.1, 3"):
         Features("fc").attach(network())
     with pytest.raises(ValueError, match="not part of the model"):
         Features(nn.Linear(4, 6)).attach(network())
 
 
-def test_attaching_to_a_second_model_lets_go_of_the_first() -> None:
+def test_attaching_to_a_second_model_removes_the_first_hook() -> None:
     first, second = network(), network()
     features = Features("0")
     features.attach(first)
@@ -100,7 +100,7 @@ def test_features_of_any_size_have_length_one(size: float) -> None:
     torch.testing.assert_close(z, torch.tensor([[0.6, 0.8], [0.0, -1.0]]))
 
 
-def test_a_row_of_zeros_stays_zero_and_a_broken_row_stays_broken() -> None:
+def test_a_row_of_zeros_stays_zero_and_a_nonfinite_row_stays_nonfinite() -> None:
     passed = torch.tensor([[0.0, 0.0], [3.0, 4.0], [float("nan"), 1.0], [float("inf"), 1.0]])
     z, _ = Features().apply(torch.zeros(4), None, passed)
     torch.testing.assert_close(z[:2], torch.tensor([[0.0, 0.0], [0.6, 0.8]]))
@@ -115,7 +115,7 @@ def test_classes_need_one_integer_per_sample(targets: Tensor | None) -> None:
         Features(num_classes=3).apply(torch.zeros(2), targets, torch.randn(2, 4))
 
 
-def test_a_class_that_was_not_announced_belongs_to_no_group() -> None:
+def test_an_unknown_class_has_no_group() -> None:
     _, group = Features(num_classes=2).apply(torch.zeros(4), torch.tensor([0, 1, 2, -100]), torch.randn(4, 3))
     assert group.tolist() == [0, 1, -1, -1]
 
@@ -130,7 +130,7 @@ def test_the_class_prior_ratio_is_a_factor_of_each_sample() -> None:
     assert Features(num_classes=2).class_factor(torch.tensor([0])) is None
 
 
-def test_class_priors_that_make_no_sense() -> None:
+def test_invalid_class_priors() -> None:
     with pytest.raises(ValueError, match="one ratio per class"):
         Features(class_prior=torch.tensor([[1.0]]))
     with pytest.raises(ValueError, match="one ratio per class"):
@@ -143,7 +143,8 @@ def test_the_ratio_from_labels() -> None:
     train, test = torch.tensor([0, 0, 0, 1, 1, 3]), torch.tensor([0, 1, 2, 3])
     ratio = class_prior_ratio(train, test, 4)
     torch.testing.assert_close(ratio, torch.tensor([0.25 / 0.5, 0.25 / (1 / 3), 0.0, 0.25 / (1 / 6)]))
-    assert float((ratio[train]).mean()) == pytest.approx(0.75)  # class 2, a quarter, is out of reach
+    # Class 2, a quarter of the test labels, has no training sample.
+    assert float((ratio[train]).mean()) == pytest.approx(0.75)
 
 
 def test_a_layer_and_labels_of_the_wrong_kind() -> None:

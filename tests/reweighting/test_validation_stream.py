@@ -16,13 +16,13 @@ from adiw.distributed.process_group import SingleProcess
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
-from tests.teammates import Teammate, together
+from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
-ALONE = SingleProcess()
+SINGLE_PROCESS = SingleProcess()
 
 
 class Numbers(Dataset[Any]):
-    """Sample i is (i, i % 3); counts how often each is read, and adds noise when asked to."""
+    """Sample i is (i, i % 3), optionally with noise. Counts how often each is read."""
 
     def __init__(self, size: int, noise: float = 0.0) -> None:
         self.size, self.noise, self.reads = size, noise, Counter[int]()
@@ -42,26 +42,26 @@ def val_stream(
 
 
 def numbers(batch: Any) -> TransformedBatch:
-    """z of a sample is its own number, its group the label."""
+    """z of a sample is its index, and its group is its label."""
     return TransformedBatch(batch[0], batch[1])
 
 
 @pytest.mark.parametrize("refresh", [None, 2])
 @pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
-def test_index_inputs_and_window_belong_together(cache_bytes: int, refresh: int | None) -> None:
+def test_index_z_and_group_of_a_batch_agree(cache_bytes: int, refresh: int | None) -> None:
     stream = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
     for step in range(9):
-        window = stream.batch_for_step(numbers, ALONE)
-        known = ~window.z[:, 0].isnan()
-        assert torch.equal(window.z[known, 0].long(), window.index[known])
-        assert window.group is not None
-        assert torch.equal(window.group[known], window.index[known] % 3)
+        batch = stream.batch_for_step(numbers, SINGLE_PROCESS)
+        known = ~batch.z[:, 0].isnan()
+        assert torch.equal(batch.z[known, 0].long(), batch.index[known])
+        assert batch.group is not None
+        assert torch.equal(batch.group[known], batch.index[known] % 3)
         assert int(known.sum()) == min((step + 1) * (refresh or 5), 5)
 
 
-def test_the_whole_set_goes_by_in_one_order_round_and_round() -> None:
+def test_the_stream_cycles_through_the_set_in_one_order() -> None:
     stream = val_stream(Numbers(7), 3)
-    read = torch.cat([stream.next_samples(ALONE)[0] for _ in range(7)])
+    read = torch.cat([stream.next_samples(SINGLE_PROCESS)[0] for _ in range(7)])
     assert read[:7].sort().values.tolist() == list(range(7))
     assert read[:7].tolist() != list(range(7))
     assert torch.equal(read[:7], read[7:14])
@@ -70,13 +70,13 @@ def test_the_whole_set_goes_by_in_one_order_round_and_round() -> None:
     assert not torch.equal(other.order, stream.order)
 
 
-def test_inputs_that_fit_are_read_when_it_is_made_and_never_again() -> None:
+def test_inputs_that_fit_are_read_only_when_the_stream_is_made() -> None:
     dataset = Numbers(6)
     stream = val_stream(dataset, 4)
     made = Counter(dataset.reads)
-    assert max(made.values()) <= 3  # twice to see that they do not change, and the first for its size
+    assert max(made.values()) <= 3  # twice to check that they do not change, and the first once more
     for _ in range(10):
-        stream.next_samples(ALONE)
+        stream.next_samples(SINGLE_PROCESS)
     assert dataset.reads == made
 
 
@@ -89,7 +89,7 @@ def test_a_set_over_the_limit_is_streamed_and_gives_the_same_batches() -> None:
     assert streamed.cached is None
     assert cached.cached is not None
     for _ in range(8):
-        (i, (x, y)), (j, (u, v)) = streamed.next_samples(ALONE), cached.next_samples(ALONE)
+        (i, (x, y)), (j, (u, v)) = streamed.next_samples(SINGLE_PROCESS), cached.next_samples(SINGLE_PROCESS)
         assert torch.equal(i, j)
         assert torch.equal(x, u)
         assert torch.equal(y, v)
@@ -102,47 +102,47 @@ def test_a_set_that_changes_is_not_cached() -> None:
         torch.manual_seed(0)
         stream = val_stream(Numbers(4, noise=0.5), 4)
         assert stream.cached is None
-        first, second = (stream.next_samples(ALONE)[1][0] for _ in range(2))
+        first, second = (stream.next_samples(SINGLE_PROCESS)[1][0] for _ in range(2))
     assert torch.equal(first.long(), second.long())
     assert not torch.equal(first, second)
 
 
-def test_making_a_stream_leaves_the_global_generator_alone_even_if_the_set_draws_from_it() -> None:
+def test_making_a_stream_does_not_change_the_global_generator_even_if_the_set_draws_from_it() -> None:
     before = torch.get_rng_state()
     val_stream(Numbers(4, noise=0.5), 4)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_reading_from_the_cache_leaves_the_global_generator_alone() -> None:
+def test_reading_from_the_cache_does_not_change_the_global_generator() -> None:
     stream = val_stream(Numbers(7), 3)
     before = torch.get_rng_state()
-    stream.batch_for_step(numbers, ALONE)
+    stream.batch_for_step(numbers, SINGLE_PROCESS)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_reading_a_stream_leaves_the_global_generator_alone() -> None:
+def test_reading_a_stream_does_not_change_the_global_generator() -> None:
     stream = val_stream(Numbers(7), 3, cache_bytes=0)
     before = torch.get_rng_state()
-    stream.batch_for_step(numbers, ALONE)
+    stream.batch_for_step(numbers, SINGLE_PROCESS)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
-def test_a_set_smaller_than_the_batch_is_the_window(cache_bytes: int) -> None:
+def test_a_set_smaller_than_the_batch_is_the_batch(cache_bytes: int) -> None:
     stream = val_stream(Numbers(3), 256, cache_bytes=cache_bytes)
     for _ in range(3):
-        assert stream.batch_for_step(numbers, ALONE).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
+        assert stream.batch_for_step(numbers, SINGLE_PROCESS).z[:, 0].sort().values.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_a_set_of_one_sample() -> None:
     stream = val_stream(Numbers(1), 4, 2)
     for _ in range(3):
-        window = stream.batch_for_step(numbers, ALONE)
-        assert window.index.tolist() == [0]
-        assert window.z.tolist() == [[0.0]]
+        batch = stream.batch_for_step(numbers, SINGLE_PROCESS)
+        assert batch.index.tolist() == [0]
+        assert batch.z.tolist() == [[0.0]]
 
 
-def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> None:
+def test_a_partial_refresh_evaluates_only_that_many_and_keeps_the_rest() -> None:
     stream = val_stream(Numbers(10), 6, 2)
     rows: list[int] = []
     clock = torch.zeros(1)
@@ -153,22 +153,22 @@ def test_a_partial_refresh_evaluates_only_that_many_and_remembers_the_rest() -> 
 
     for step in range(12):
         clock.fill_(step)
-        window = stream.batch_for_step(observe, ALONE)
-        assert len(window.index.unique()) == 6  # distinct samples
-        seen = ~window.z[:, 0].isnan()
+        batch = stream.batch_for_step(observe, SINGLE_PROCESS)
+        assert len(batch.index.unique()) == 6  # distinct samples
+        seen = ~batch.z[:, 0].isnan()
         assert int(seen.sum()) == min(2 * (step + 1), 6)
-        read_at = (window.z[seen, 0] / 100).floor().long().sort().values
+        read_at = (batch.z[seen, 0] / 100).floor().long().sort().values
         expected = torch.arange(step - int(seen.sum()) // 2 + 1, step + 1).repeat_interleave(2)
-        assert torch.equal(read_at, expected)  # the last ones, each remembered from its own step
+        assert torch.equal(read_at, expected)  # the last samples, each with z from its own step
     assert rows == [2] * 12
 
 
 @pytest.mark.parametrize("size", [5, 6, 7, 11])
 @pytest.mark.parametrize("refresh", [1, 3, 4, 5])
-def test_the_window_holds_distinct_samples_whatever_the_sizes(size: int, refresh: int) -> None:
+def test_a_batch_has_distinct_samples_for_all_sizes(size: int, refresh: int) -> None:
     stream = val_stream(Numbers(size), 5, refresh)
     for _ in range(3 * size):
-        assert len(stream.batch_for_step(numbers, ALONE).index.unique()) == 5
+        assert len(stream.batch_for_step(numbers, SINGLE_PROCESS).index.unique()) == 5
 
 
 @pytest.mark.parametrize("refresh", [None, 2])
@@ -176,15 +176,15 @@ def test_the_window_holds_distinct_samples_whatever_the_sizes(size: int, refresh
 def test_a_resumed_stream_continues_where_it_stopped(cache_bytes: int, refresh: int | None) -> None:
     first = val_stream(Numbers(7), 5, refresh, cache_bytes=cache_bytes)
     for _ in range(4):
-        first.batch_for_step(numbers, ALONE)
+        first.batch_for_step(numbers, SINGLE_PROCESS)
     file = io.BytesIO()
     torch.save(first.state_dict(), file)
     file.seek(0)
     second = val_stream(Numbers(7), 5, refresh, seed=9, cache_bytes=cache_bytes)
-    second.batch_for_step(numbers, ALONE)  # a stream that is already open elsewhere
+    second.batch_for_step(numbers, SINGLE_PROCESS)  # a stream that is already open elsewhere
     second.load_state_dict(torch.load(file, weights_only=True))
     for _ in range(6):
-        a, b = first.batch_for_step(numbers, ALONE), second.batch_for_step(numbers, ALONE)
+        a, b = first.batch_for_step(numbers, SINGLE_PROCESS), second.batch_for_step(numbers, SINGLE_PROCESS)
         assert torch.equal(a.index, b.index)
         assert torch.equal(a.z, b.z)
         assert torch.equal(a.group, b.group)
@@ -192,27 +192,29 @@ def test_a_resumed_stream_continues_where_it_stopped(cache_bytes: int, refresh: 
 
 def test_a_fresh_stream_takes_the_state_of_a_fresh_one() -> None:
     first, second = val_stream(Numbers(7), 5, 2), val_stream(Numbers(7), 5, 2, seed=9)
-    second.batch_for_step(numbers, ALONE)
+    second.batch_for_step(numbers, SINGLE_PROCESS)
     second.load_state_dict(first.state_dict())
     assert second.z is None
-    assert torch.equal(first.batch_for_step(numbers, ALONE).index, second.batch_for_step(numbers, ALONE).index)
+    assert torch.equal(
+        first.batch_for_step(numbers, SINGLE_PROCESS).index, second.batch_for_step(numbers, SINGLE_PROCESS).index
+    )
 
 
-def test_broken_samples_are_counted_by_their_number_each_time_they_are_read() -> None:
+def test_nonfinite_samples_are_counted_by_index_in_each_evaluation() -> None:
     def observe(batch: Any) -> TransformedBatch:
         z = torch.where(batch[0] == 2, float("inf"), batch[0])
         return TransformedBatch(torch.where(batch[0] == 4, float("nan"), z), batch[1])
 
     stream = val_stream(Numbers(6), 6, 3)
     for _ in range(4):
-        stream.batch_for_step(observe, ALONE)
+        stream.batch_for_step(observe, SINGLE_PROCESS)
     assert stream.nonfinite.tolist() == [0, 0, 2, 0, 2, 0]
 
 
 def test_double_changes_z_but_not_the_inputs() -> None:
     stream = val_stream(Numbers(4), 4, 2).double()
-    assert stream.next_samples(ALONE)[1][0].dtype == torch.float32
-    stream.batch_for_step(lambda batch: TransformedBatch(batch[0].double(), batch[1]), ALONE)
+    assert stream.next_samples(SINGLE_PROCESS)[1][0].dtype == torch.float32
+    stream.batch_for_step(lambda batch: TransformedBatch(batch[0].double(), batch[1]), SINGLE_PROCESS)
     assert stream.z is not None
     assert stream.float().z.dtype == torch.float32  # type: ignore[union-attr]
     assert stream.batch_index.dtype == torch.int64
@@ -220,19 +222,19 @@ def test_double_changes_z_but_not_the_inputs() -> None:
 
 def test_mappings_and_texts() -> None:
     items = [{"x": torch.tensor([float(i)]), "y": i} for i in range(4)]
-    index, batch = val_stream(items, 3).next_samples(ALONE)
+    index, batch = val_stream(items, 3).next_samples(SINGLE_PROCESS)
     assert batch["x"][:, 0].tolist() == index.tolist()
     texts = [{"x": f"text {i}", "y": i} for i in range(4)]
     stream = val_stream(texts, 3)
-    assert stream.cached is None  # no tensors to keep on a device
-    index, batch = stream.next_samples(ALONE)
+    assert stream.cached is None  # strings cannot be kept on a device
+    index, batch = stream.next_samples(SINGLE_PROCESS)
     assert batch["x"] == [f"text {i}" for i in index.tolist()]
 
 
 def test_worker_processes_give_the_same_batches() -> None:
     alone, helped = val_stream(Numbers(7), 3, cache_bytes=0), val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
     for _ in range(4):
-        assert torch.equal(alone.next_samples(ALONE)[1][0], helped.next_samples(ALONE)[1][0])
+        assert torch.equal(alone.next_samples(SINGLE_PROCESS)[1][0], helped.next_samples(SINGLE_PROCESS)[1][0])
 
 
 class _Stream(IterableDataset[int]):
@@ -245,22 +247,24 @@ class _CountedStream(_Stream):
         return 3
 
 
-def test_what_is_no_validation_set() -> None:
+def test_invalid_validation_sets() -> None:
     with pytest.raises(TypeError, match=r"got a DataLoader: pass loader\.dataset"):
         val_stream(DataLoader(Numbers(4)), 2)
     with pytest.raises(ValueError, match="val_set is empty"):
         val_stream(Numbers(0), 2)
-    with pytest.raises(TypeError, match="val_set must have a length and items by number, got _Stream"):
+    with pytest.raises(
+        TypeError, match=r"val_set must be a map-style data set \(__len__ and __getitem__\), got _Stream"
+    ):
         val_stream(_Stream(), 2)
 
 
-def test_an_iterable_set_that_knows_its_length_is_still_none() -> None:
-    with pytest.raises(TypeError, match="items by number"):
+def test_an_iterable_set_with_a_length_is_an_error() -> None:
+    with pytest.raises(TypeError, match="map-style data set"):
         val_stream(_CountedStream(), 2)
 
 
 @pytest.mark.parametrize(("batch", "refresh"), [(0, None), (-1, None), (4, 0), (4, -2)])
-def test_sizes_that_make_no_sense(batch: int, refresh: int | None) -> None:
+def test_invalid_sizes(batch: int, refresh: int | None) -> None:
     with pytest.raises(ValueError, match=r"val_(batch|refresh) must be at least 1"):
         val_stream(Numbers(4), batch, refresh)
 
@@ -274,7 +278,7 @@ def test_map_tensors_keeps_named_tuples() -> None:
     assert mapped[1] is None
 
 
-def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
+def test_only_every_third_step_evaluates_and_the_others_reuse_its_batch() -> None:
     stream = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
     rows: list[int] = []
 
@@ -282,58 +286,58 @@ def test_only_every_third_step_reads_and_the_others_see_what_it_saw() -> None:
         rows.append(len(batch[0]))
         return numbers(batch)
 
-    windows = [stream.batch_for_step(observe, ALONE).index.tolist() for _ in range(7)]
+    batches = [stream.batch_for_step(observe, SINGLE_PROCESS).index.tolist() for _ in range(7)]
     assert rows == [4, 4, 4]
-    assert windows[0] == windows[1] == windows[2]
-    assert windows[3] == windows[4] == windows[5] != windows[0]
+    assert batches[0] == batches[1] == batches[2]
+    assert batches[3] == batches[4] == batches[5] != batches[0]
     other = ValidationStream(Numbers(10), 4, None, Generator().manual_seed(0), every=3)
     other.load_state_dict(stream.state_dict())
-    for _ in range(4):  # two more steps that do not read, one that does
+    for _ in range(4):  # two more steps that do not evaluate, and one that does
         assert (
-            stream.batch_for_step(numbers, ALONE).index.tolist()
-            == other.batch_for_step(numbers, ALONE).index.tolist()
+            stream.batch_for_step(numbers, SINGLE_PROCESS).index.tolist()
+            == other.batch_for_step(numbers, SINGLE_PROCESS).index.tolist()
         )
 
 
-def test_a_state_has_the_number_of_steps() -> None:
+def test_a_state_contains_the_number_of_steps() -> None:
     first, second = val_stream(Numbers(10), 4, every=3), val_stream(Numbers(10), 4, every=3)
     reads = []
     for _ in range(2):
-        first.batch_for_step(numbers, ALONE)
+        first.batch_for_step(numbers, SINGLE_PROCESS)
     second.load_state_dict(first.state_dict())
     for _ in range(5):
-        second.batch_for_step(lambda batch: (reads.append(second.steps), numbers(batch))[1], ALONE)
+        second.batch_for_step(lambda batch: (reads.append(second.steps), numbers(batch))[1], SINGLE_PROCESS)
     assert reads == [4, 7]  # the step after the third, and three later
 
 
 def refresh(stream: ValidationStream) -> None:
-    stream.refresh(lambda: stream.evaluate_next(numbers, ALONE))
+    stream.refresh(lambda: stream.evaluate_next(numbers, SINGLE_PROCESS))
 
 
-def test_a_refresh_before_a_step_takes_the_place_of_the_one_within_it() -> None:
+def test_a_refresh_before_a_step_replaces_the_one_within_it() -> None:
     ahead, within = val_stream(Numbers(10), 4, 2, every=2), val_stream(Numbers(10), 4, 2, every=2)
     for _ in range(5):
         refresh(ahead)
-        batch, expected = ahead.batch_for_step(refuse, ALONE), within.batch_for_step(numbers, ALONE)
+        batch, expected = ahead.batch_for_step(refuse, SINGLE_PROCESS), within.batch_for_step(numbers, SINGLE_PROCESS)
         assert torch.equal(batch.index, expected.index)
         torch.testing.assert_close(batch.z, expected.z, rtol=0, atol=0, equal_nan=True)
     assert ahead.steps == within.steps == 5
-    ahead.batch_for_step(refuse, ALONE)  # it is not due
+    ahead.batch_for_step(refuse, SINGLE_PROCESS)  # no evaluation is due
     with pytest.raises(AssertionError, match="must not evaluate"):  # a step without a refresh before it evaluates
-        ahead.batch_for_step(refuse, ALONE)
+        ahead.batch_for_step(refuse, SINGLE_PROCESS)
 
 
 def refuse(batch: Any) -> TransformedBatch:
     raise AssertionError("this step must not evaluate")
 
 
-def test_a_state_between_a_refresh_and_its_step_is_one_before_the_step() -> None:
+def test_a_state_between_a_refresh_and_its_step_equals_one_before_the_step() -> None:
     first, second = val_stream(Numbers(10), 4), val_stream(Numbers(10), 4)
     first.refresh(lambda: None)
     second.load_state_dict(first.state_dict())
     assert second.steps == 1
     reads: list[int] = []
-    second.batch_for_step(lambda batch: (reads.append(1), numbers(batch))[1], ALONE)
+    second.batch_for_step(lambda batch: (reads.append(1), numbers(batch))[1], SINGLE_PROCESS)
     assert reads == [1]
 
 
@@ -345,7 +349,7 @@ def test_every_is_a_count(every: int) -> None:
 
 def test_one_sample_in_every_step_is_allowed() -> None:
     stream = val_stream(Numbers(4), 1, 1)
-    assert [len(stream.batch_for_step(numbers, ALONE).index) for _ in range(3)] == [1, 1, 1]
+    assert [len(stream.batch_for_step(numbers, SINGLE_PROCESS).index) for _ in range(3)] == [1, 1, 1]
 
 
 def test_the_first_batch_ends_the_order_so_that_the_first_refresh_continues_it() -> None:
@@ -360,7 +364,7 @@ def test_host_work() -> None:
     assert streamed == "the trusted samples are read by the host"
 
 
-def test_broken_vectors_count_once_whatever_is_broken_in_them() -> None:
+def test_a_nonfinite_vector_counts_once() -> None:
     def observe(batch: Any) -> TransformedBatch:
         z = batch[0].expand(-1, 2).clone()
         z[batch[0][:, 0] == 2, 1] = float("nan")
@@ -368,21 +372,21 @@ def test_broken_vectors_count_once_whatever_is_broken_in_them() -> None:
         return TransformedBatch(z, None)
 
     stream = val_stream(Numbers(5), 5, 5)
-    stream.batch_for_step(observe, ALONE)
+    stream.batch_for_step(observe, SINGLE_PROCESS)
     assert stream.nonfinite.tolist() == [0, 0, 1, 1, 0]
     assert stream.nonfinite.dtype == torch.int32
 
 
-def test_without_groups_none_are_remembered() -> None:
+def test_without_groups_none_are_stored() -> None:
     stream = val_stream(Numbers(6), 4, 2)
-    window = stream.batch_for_step(lambda batch: TransformedBatch(batch[0], None), ALONE)
-    assert window.group is None
+    batch = stream.batch_for_step(lambda batch: TransformedBatch(batch[0], None), SINGLE_PROCESS)
+    assert batch.group is None
     assert stream.group is None
 
 
-def test_moving_takes_everything_that_is_remembered_along() -> None:
+def test_moving_a_stream_moves_all_of_its_tensors() -> None:
     stream = val_stream(Numbers(6), 4, 2)
-    stream.batch_for_step(numbers, ALONE)
+    stream.batch_for_step(numbers, SINGLE_PROCESS)
     stream.to("meta")
     assert stream.z is not None
     assert stream.group is not None
@@ -393,7 +397,7 @@ def test_moving_takes_everything_that_is_remembered_along() -> None:
 
 def test_a_loaded_state_is_a_copy() -> None:
     first, second = val_stream(Numbers(6), 4, 2), val_stream(Numbers(6), 4, 2)
-    first.batch_for_step(numbers, ALONE)
+    first.batch_for_step(numbers, SINGLE_PROCESS)
     second.load_state_dict(first.state_dict())
     assert second.z is not None
     assert first.z is not None
@@ -405,22 +409,22 @@ def test_a_loaded_state_is_a_copy() -> None:
 @pytest.mark.parametrize("cache_bytes", [2**20, 0], ids=["cached", "streamed"])
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("groups", [True, False])
-def test_several_processes_evaluate_what_one_evaluates(cache_bytes: int, size: int, groups: bool) -> None:
+def test_several_processes_evaluate_the_same_as_one(cache_bytes: int, size: int, groups: bool) -> None:
     def observe(batch: Any) -> TransformedBatch:
         return numbers(batch) if groups else TransformedBatch(batch[0], None)
 
-    def windows(processes: Teammate | SingleProcess) -> tuple[list[Any], list[int]]:
+    def batches(processes: ThreadedProcessGroup | SingleProcess) -> tuple[list[Any], list[int]]:
         stream = val_stream(Numbers(11), 7, 5, cache_bytes=cache_bytes)
         rows: list[int] = []
         found = []
         for _ in range(5):
-            window = stream.batch_for_step(lambda batch: (rows.append(len(batch[0])), observe(batch))[1], processes)
-            found.append([None if x is None else x.clone() for x in (window.index, window.z, window.group)])
+            batch = stream.batch_for_step(lambda batch: (rows.append(len(batch[0])), observe(batch))[1], processes)
+            found.append([None if x is None else x.clone() for x in (batch.index, batch.z, batch.group)])
         return found, rows
 
-    alone, _ = windows(ALONE)
-    for found, rows in together(size, windows):
-        assert rows == [-(-5 // size)] * 5  # each has its part only
+    alone, _ = batches(SINGLE_PROCESS)
+    for found, rows in in_threads(size, batches):
+        assert rows == [-(-5 // size)] * 5  # each process evaluates only its part
         for (index, z, group), (expected_index, expected_z, expected_group) in zip(found, alone, strict=True):
             assert torch.equal(index, expected_index)
             assert torch.equal(z.nan_to_num(-1), expected_z.nan_to_num(-1))
@@ -428,74 +432,74 @@ def test_several_processes_evaluate_what_one_evaluates(cache_bytes: int, size: i
             assert group is None or torch.equal(group, expected_group)
 
 
-class _WhoReads(Numbers):
-    """The label is one when a worker reads the sample, and zero in this process."""
+class _ReadByWorker(Numbers):
+    """The label is one if a worker reads the sample, and zero if this process does."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return super().__getitem__(index)[0], int(get_worker_info() is not None)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_workers_read_when_there_are_some(workers: int) -> None:
-    _, (_, by_worker) = val_stream(_WhoReads(4), 4, cache_bytes=0, workers=workers).next_samples(ALONE)
+def test_workers_read_the_samples(workers: int) -> None:
+    _, (_, by_worker) = val_stream(_ReadByWorker(4), 4, cache_bytes=0, workers=workers).next_samples(SINGLE_PROCESS)
     assert by_worker.tolist() == [workers] * 4
 
 
-def test_workers_read_what_is_kept_too() -> None:
+def test_workers_read_the_cache() -> None:
     dataset = Numbers(4)
     assert val_stream(dataset, 4, workers=1).cached is not None
     assert not dataset.reads  # in this process
 
 
 class _Interrupts(Numbers):
-    """The label says whether the process that reads a sample ignores Ctrl-C."""
+    """The label is whether the process that reads a sample ignores Ctrl-C."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return super().__getitem__(index)[0], int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
 
 
-def test_workers_leave_interrupts_to_the_parent() -> None:
+def test_workers_ignore_interrupts() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        _, (_, ignored) = val_stream(_Interrupts(4), 4, cache_bytes=0, workers=1).next_samples(ALONE)
+        _, (_, ignored) = val_stream(_Interrupts(4), 4, cache_bytes=0, workers=1).next_samples(SINGLE_PROCESS)
         assert ignored.tolist() == [1] * 4
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_recording_a_step_does_not_use_up_its_refresh(monkeypatch: pytest.MonkeyPatch, repeats: int) -> None:
-    """Recording a CUDA graph executes nothing: the step comes again, replayed or, after a failure, eagerly."""
+def test_capturing_a_step_does_not_consume_its_refresh(monkeypatch: pytest.MonkeyPatch, repeats: int) -> None:
+    """Capturing a CUDA graph executes nothing: the step follows, as a replay or, after a failure, eagerly."""
     stream = val_stream(Numbers(7), 3, every=2)
     refresh(stream)
     with monkeypatch.context() as recording:
         recording.setattr("adiw.reweighting.validation_stream.is_capturing", lambda tensor: True)
         for _ in range(repeats):
-            stream.batch_for_step(refuse, ALONE)
-    stream.batch_for_step(refuse, ALONE)
+            stream.batch_for_step(refuse, SINGLE_PROCESS)
+    stream.batch_for_step(refuse, SINGLE_PROCESS)
     assert stream.steps == 1
     assert not stream.refreshed
 
 
-def test_workers_end_with_the_stream_and_do_not_wait_for_the_collector() -> None:
+def test_workers_end_with_the_stream_without_a_garbage_collection() -> None:
     made = val_stream(Numbers(7), 3, cache_bytes=0, workers=1)
-    made.next_samples(ALONE)
+    made.next_samples(SINGLE_PROCESS)
     (worker,) = made._loaded._workers  # type: ignore[union-attr]
     del made
     assert not worker.is_alive()
 
 
-def test_a_list_of_one_sample_is_a_set() -> None:
-    assert val_stream([(torch.tensor([3.0]), 0)], 4).batch_for_step(numbers, ALONE).z.tolist() == [[3.0]]
+def test_a_list_is_a_valid_set() -> None:
+    assert val_stream([(torch.tensor([3.0]), 0)], 4).batch_for_step(numbers, SINGLE_PROCESS).z.tolist() == [[3.0]]
 
 
 @pytest.mark.parametrize("setting", ["cache_bytes", "val_workers"])
-def test_counts_are_refused_by_their_names(setting: str) -> None:
+def test_errors_of_counts_name_the_argument(setting: str) -> None:
     with pytest.raises(ValueError, match=f"^{setting} must be at least 0"):
         val_stream(TensorDataset(torch.zeros(2, 1)), 2, **{setting.removeprefix("val_"): -1})
 
 
-def test_a_state_of_something_else_is_refused() -> None:
+def test_a_state_of_something_else_is_an_error() -> None:
     good = {"z": None, "group": None, "steps": 0}
     for other in (["z"], {**good, "z": "text"}, {**good, "group": "text"}, {**good, "steps": None}, {"z": None}):
         with pytest.raises(ValueError, match="not the state of a validation stream"):

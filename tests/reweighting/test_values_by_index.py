@@ -1,4 +1,4 @@
-"""Values stored by index: what is written, what is masked, and which indices are refused."""
+"""Values stored by index: writes, masks and invalid indices."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_masked_values_are_not_written_and_do_not_count_in_the_mean() -> None:
         torch.tensor([nan, 4.0, float("inf"), 2.0, 3.0]),
         torch.tensor([False, True, False, True, True]),
     )
-    assert slots.tolist() == [1.0, 4.0, 1.0, 2.5, 1.0]  # nor does the last slot keep them
+    assert slots.tolist() == [1.0, 4.0, 1.0, 2.5, 1.0]  # nor are they kept in the last slot
 
 
-def test_a_write_that_is_masked_as_a_whole_changes_no_bit() -> None:
+def test_a_write_with_all_values_masked_changes_nothing() -> None:
     slots = torch.rand(5, generator=torch.Generator().manual_seed(0))
     slots[-1] = 1
     before = slots.clone()
@@ -69,12 +69,12 @@ def test_equal_indices_get_bitwise_equal_values() -> None:
         assert len(mean[index == i].unique()) == 1
 
 
-def test_a_lone_value_is_kept_bit_for_bit_beside_large_duplicates() -> None:
+def test_a_single_value_is_exact_beside_large_duplicates() -> None:
     values = torch.tensor([1e30, 1e30, 0.1, 0.3], dtype=torch.float64)
     assert mean_of_duplicates(torch.tensor([0, 0, 1, 2]), values)[2:].tolist() == [0.1, 0.3]
 
 
-def test_and_so_it_is_where_many_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_value_is_exact_in_a_large_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
     values = torch.tensor([1e30, 0.1, 1e30, 0.3], dtype=torch.float64)
     assert mean_of_duplicates(torch.tensor([0, 1, 0, 2]), values).tolist() == [1e30, 0.1, 1e30, 0.3]
@@ -88,7 +88,7 @@ def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.Monkey
     assert mean.tolist() == [3e7, 3e7, 0.75, 0.75]
 
 
-def test_a_promise_of_distinct_indices_saves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distinct_skips_the_search_for_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = torch.ones(4)
     monkeypatch.delattr(values_by_index, "mean_of_duplicates")
     write_by_index(slots, torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
@@ -105,7 +105,7 @@ def test_values_take_the_dtype_of_the_slots() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1, 10, 2**40])
-def test_an_index_out_of_range_is_named(bad: int) -> None:
+def test_an_index_out_of_range_is_an_error_that_names_it(bad: int) -> None:
     with pytest.raises(IndexError, match=rf"index {bad} is not in the training set: num_train is 10"):
         check_index(torch.tensor([3, bad, 2]), 3, 10)
 
@@ -117,7 +117,7 @@ def test_the_first_and_the_last_sample_are_in_the_set() -> None:
     assert distinct is False
 
 
-def test_on_a_gpu_bad_indices_go_to_the_spare_slot_and_are_counted() -> None:
+def test_on_a_gpu_bad_indices_are_written_to_the_last_slot_and_counted() -> None:
     index, bad, distinct = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
     assert index.tolist() == [9, 10, 10, 0]
     assert bad is not None
@@ -133,7 +133,7 @@ def test_on_a_gpu_bad_indices_go_to_the_spare_slot_and_are_counted() -> None:
         ([0, 1], "list"),
     ],
 )
-def test_an_index_that_is_no_integer_tensor(index: Tensor, kind: str) -> None:
+def test_an_index_that_is_not_an_integer_tensor(index: Tensor, kind: str) -> None:
     with pytest.raises(TypeError, match=f"tensor of integers, got .*{kind}"):
         check_index(index, 2, 10)
 
@@ -146,7 +146,7 @@ def test_an_index_of_another_length(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
 def test_any_integer_type_is_an_index(dtype: torch.dtype) -> None:
-    # 1000 does not fit in 8 bits: the comparison must not wrap round
+    # 1000 does not fit in 8 bits and must not overflow in the comparison
     index, bad, distinct = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
     assert index.tolist() == [0, 100, 120]
     assert index.dtype == torch.int64
@@ -168,7 +168,7 @@ def test_pairs_and_sorting_give_the_same_means(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("index", [[1, 7, 4, 7], [7, 1, 7, 4, 9], [0, 3, 7, 7]])
-def test_a_sample_that_is_twice_is_named_wherever_it_stands(index: list[int]) -> None:
+def test_a_repeated_sample_is_an_error_that_names_it(index: list[int]) -> None:
     with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
         check_index(torch.tensor(index), len(index), 10, repeats=False)
     once = torch.tensor(sorted(set(index)))
@@ -183,7 +183,7 @@ def test_on_a_gpu_repeats_are_not_searched_for() -> None:
 
 @pytest.mark.parametrize("distinct", [False, True])
 def test_the_last_slot_keeps_nothing(distinct: bool) -> None:
-    """Masked values and bad indices are written there, and it is one again afterwards."""
+    """Masked values and bad indices are written to it, and it is then reset to one."""
     slots = torch.ones(4)
     write_by_index(slots, torch.tensor([0, 1]), torch.tensor([2.0, 4.0]), torch.tensor([True, False]), distinct)
     assert slots.tolist() == [2.0, 1.0, 1.0, 1.0]

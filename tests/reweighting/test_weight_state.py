@@ -1,4 +1,4 @@
-"""The state of a method: what a step counts and stores, in one process and in several, and its summary."""
+"""The state of a method in one process and in several: what a step counts and stores, and the summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from adiw.reweighting.weight_state import WeightState
 from tests.pretend import PretendCuda
-from tests.teammates import Teammate, together
+from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
 NAN, INF = float("nan"), float("inf")
 
@@ -27,7 +27,7 @@ def on_gpu(index: list[int]) -> Tensor:
     return torch.tensor(index).as_subclass(PretendCuda)
 
 
-def test_a_step_is_counted_and_broken_losses_by_sample() -> None:
+def test_a_step_is_counted_and_nonfinite_losses_by_sample() -> None:
     weight_state = WeightState(4, "Uniform()")
     step = weight_state.begin_step(torch.tensor([3, 0, 1]), torch.tensor([1.0, NAN, -INF]))
     weight_state.begin_step(torch.tensor([0]), torch.tensor([INF]))
@@ -41,7 +41,7 @@ def test_a_step_is_counted_and_broken_losses_by_sample() -> None:
     assert step.starts_group is False
 
 
-def test_the_counters_are_integers_that_hold_a_long_run() -> None:
+def test_the_counters_are_large_enough_for_a_long_run() -> None:
     weight_state = WeightState(2, "Uniform()")
     for name in ("seen_steps", "seen_samples", "bad_indices"):
         assert getattr(weight_state, name).dtype == torch.int64
@@ -58,7 +58,7 @@ def test_the_warm_up_lasts_the_given_steps_or_one_epoch() -> None:
 
 
 def test_the_host_does_not_read_from_a_device_whether_the_warm_up_is_over() -> None:
-    """The meta device stands for a GPU: reading a number from it raises."""
+    """The meta device simulates a GPU: reading a value from it raises."""
     for steps in (3, None):
         past_warmup = WeightState(4, "Uniform()", warmup_steps=steps).to("meta")._past_warmup()
         assert past_warmup is not None
@@ -79,7 +79,7 @@ def test_during_the_warm_up_weights_are_one_and_nothing_is_stored() -> None:
     assert "estimate_slots" not in WeightState(3, "Uniform()").state_dict()
 
 
-def test_broken_samples_keep_their_weights_and_add_nothing() -> None:
+def test_nonfinite_samples_keep_their_weights_and_add_nothing() -> None:
     weight_state = WeightState(3, "Uniform()")
     logits = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     losses = logits * torch.tensor([1.0, INF, 1.0])
@@ -96,7 +96,7 @@ def test_broken_samples_keep_their_weights_and_add_nothing() -> None:
 
 
 @pytest.mark.parametrize("num_train", [0, -3])
-def test_a_training_set_has_samples(num_train: int) -> None:
+def test_an_empty_training_set_is_an_error(num_train: int) -> None:
     with pytest.raises(ValueError, match=f"num_train .*{num_train}"):
         WeightState(num_train, "Uniform()")
 
@@ -107,30 +107,30 @@ def test_a_training_set_may_have_one_sample() -> None:
     assert weight_state.weights.tolist() == [1.0]
 
 
-def test_losses_on_another_device_are_refused() -> None:
+def test_losses_on_another_device_are_an_error() -> None:
     with pytest.raises(ValueError, match=r'outputs are on meta, but reweight is on cpu: call reweight\.to\("meta"\)'):
         WeightState(3, "Uniform()").begin_step(torch.tensor([0]), torch.ones(1, device="meta"))
 
 
-def test_bad_indices_of_a_gpu_are_counted_kept_nowhere_and_raised_when_asked() -> None:
+def test_bad_indices_on_a_gpu_are_counted_and_raise_later() -> None:
     weight_state = WeightState(3, "Uniform()")
     for _ in range(2):
         step = weight_state.begin_step(on_gpu([2, 3, -1]), torch.ones(3))
         weight_state.store(step, torch.full((3,), 7.0), step.finite)
     assert weight_state.weights.tolist() == [1.0, 1.0, 7.0]
-    for asked in (weight_state.summary, weight_state.state_dict):
+    for read in (weight_state.summary, weight_state.state_dict):
         with pytest.raises(IndexError, match=r"4 indices so far were not in the training set \(0 to 2\)"):
-            asked()
+            read()
 
 
-def test_one_bad_index_is_enough() -> None:
+def test_one_bad_index_raises() -> None:
     weight_state = WeightState(3, "Uniform()")
     weight_state.begin_step(on_gpu([3]), torch.ones(1))
     with pytest.raises(IndexError, match="1 indices"):
         weight_state.summary()
 
 
-def test_a_summary_counts_what_was_broken_and_names_the_samples() -> None:
+def test_a_summary_counts_nonfinite_losses_and_lists_the_samples() -> None:
     weight_state = WeightState(4, "Uniform()")
     val_stream = ValidationStream(TensorDataset(torch.zeros(3, 1)), 3, None, torch.Generator())
     val_stream.nonfinite[1] = 2
@@ -145,7 +145,7 @@ def test_a_summary_counts_what_was_broken_and_names_the_samples() -> None:
     assert (summary.steps, summary.nonfinite_train, summary.nonfinite_val) == (2, 2, 2)
 
 
-def test_the_warning_points_at_whoever_asked_the_method() -> None:
+def test_the_warning_points_at_the_caller_of_summary() -> None:
     weight_state = WeightState(2, "Uniform()")
     weight_state.begin_step(torch.tensor([1]), torch.tensor([NAN]))
 
@@ -158,7 +158,7 @@ def test_the_warning_points_at_whoever_asked_the_method() -> None:
     assert linecache.getline(__file__, caught[0].lineno).strip() == "summary_of_a_method()"
 
 
-def test_a_sound_run_is_summarised_without_a_warning() -> None:
+def test_finite_losses_are_summarised_without_a_warning() -> None:
     weight_state = WeightState(4, "Uniform()")
     weight_state.store(weight_state.begin_step(torch.tensor([0, 1]), torch.ones(2)), torch.tensor([0.0, 3.0]))
     last: Any = SimpleNamespace(problem=SimpleNamespace(objective=lambda params: params.sum()), end=torch.ones(2))
@@ -172,7 +172,7 @@ def test_a_sound_run_is_summarised_without_a_warning() -> None:
     assert (full.share_at_bound, full.objective) == (0.25, 2.0)
 
 
-def test_a_state_is_resumed_under_the_same_settings_only() -> None:
+def test_a_state_is_loaded_only_with_the_same_settings() -> None:
     first, second = WeightState(3, "ADIW(kl)"), WeightState(3, "ADIW(kl)")
     first.store(first.begin_step(torch.tensor([1]), torch.ones(1)), torch.tensor([0.5]))
     second.load_state_dict(first.state_dict())
@@ -184,7 +184,7 @@ def test_a_state_is_resumed_under_the_same_settings_only() -> None:
 
 
 def _two_steps(weight_state: WeightState, rank: int, size: int) -> dict[str, Any]:
-    """Two global batches, of which this process has every ``size``-th sample: uneven parts."""
+    """Two global batches, of which this process has every ``size``-th sample, so that parts differ in size."""
     means, starts, padded, finite = [], [], [], []
     for batch in (torch.tensor([4, 2, 0, 1, 3]), torch.tensor([1, 0, 4])):
         index = batch[rank::size]
@@ -198,21 +198,21 @@ def _two_steps(weight_state: WeightState, rank: int, size: int) -> dict[str, Any
     return {"weight_state": weight_state, "means": means, "starts": starts, "gathered": padded, "finite": finite}
 
 
-def test_several_processes_have_the_state_of_one() -> None:
+def test_several_processes_have_the_same_state_as_one() -> None:
     alone = _two_steps(WeightState(5, "Uniform()").double(), 0, 1)
 
-    def member(processes: Teammate) -> dict[str, Any]:
+    def member(processes: ThreadedProcessGroup) -> dict[str, Any]:
         weight_state = WeightState(5, "Uniform()").double()
         weight_state.processes = processes
         weight_state.weight_slots.fill_(1.0 + 6 * processes.rank)  # rank 0's state is broadcast
         return _two_steps(weight_state, processes.rank, processes.size)
 
-    members = together(2, member)
+    members = in_threads(2, member)
     for found in members:
         assert found["starts"] == [True, False]
         for name, expected in alone["weight_state"].state_dict().items():
             if isinstance(expected, Tensor):
-                end = -1 if name == "nonfinite_slots" else None  # its last slot counts what pads
+                end = -1 if name == "nonfinite_slots" else None  # its last slot counts padding
                 mine = found["weight_state"].state_dict()[name]
                 assert torch.equal(mine.view(-1)[:end], expected.view(-1)[:end]), name
     for step, expected in enumerate(alone["means"]):
@@ -221,14 +221,15 @@ def test_several_processes_have_the_state_of_one() -> None:
 
 
 def test_several_processes_gather_all_samples_and_pad_shorter_parts() -> None:
-    def member(processes: Teammate) -> dict[str, Any]:
+    def member(processes: ThreadedProcessGroup) -> dict[str, Any]:
         weight_state = WeightState(5, "Uniform()").double()
         weight_state.processes = processes
         return _two_steps(weight_state, processes.rank, processes.size)
 
-    found = together(2, member)[0]
+    found = in_threads(2, member)[0]
     first, second = found["gathered"]
-    assert first.z[:, 0].nan_to_num(-9).tolist() == [-9, 0, 3, -9, 1, -9]  # 4 and 2 have no loss, the last pads
+    # The losses of 4 and 2 are not finite, and the last row is padding.
+    assert first.z[:, 0].nan_to_num(-9).tolist() == [-9, 0, 3, -9, 1, -9]
     assert found["finite"][0] == [False, True, True, False, True, False]
     assert first.group.tolist() == [4, 0, 3, 2, 1, -1]
     assert second.group.tolist() == [1, 4, -1, 0, -1, -1]
@@ -236,9 +237,9 @@ def test_several_processes_gather_all_samples_and_pad_shorter_parts() -> None:
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_several_processes_with_at_most_one_sample(count: int) -> None:
-    """The mean over the processes is the loss of the only sample, or zero."""
+    """The mean over the processes is the loss of the only sample, or zero without a sample."""
 
-    def member(processes: Teammate) -> float:
+    def member(processes: ThreadedProcessGroup) -> float:
         weight_state = WeightState(2, "Uniform()")
         weight_state.processes = processes
         index = torch.zeros(count if processes.rank == 0 else 0, dtype=torch.long)
@@ -247,10 +248,10 @@ def test_several_processes_with_at_most_one_sample(count: int) -> None:
         assert step.processes.gather([losses[:, None], None], [NAN, -1])[1] is None
         return weight_state.weighted_mean(step, weight_state.read_weights(step), losses, None).item()
 
-    assert sum(together(2, member)) / 2 == 3.0 * count
+    assert sum(in_threads(2, member)) / 2 == 3.0 * count
 
 
-def test_a_sample_twice_in_a_batch_is_refused_where_it_was_not_allowed() -> None:
+def test_a_sample_twice_in_a_batch_is_an_error_without_repeats() -> None:
     index, losses = torch.tensor([1, 0, 1]), torch.ones(3)
     assert WeightState(3, "Uniform()").begin_step(index, losses).index.tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="sample 1 is twice in a batch"):
@@ -258,18 +259,18 @@ def test_a_sample_twice_in_a_batch_is_refused_where_it_was_not_allowed() -> None
     WeightState(3, "Uniform()", repeats=False).begin_step(torch.tensor([1, 0, 2]), losses)
 
 
-def test_the_warning_comes_again_when_the_count_has_doubled() -> None:
-    weight_state, told = WeightState(2, "Uniform()"), []
+def test_the_warning_is_repeated_when_the_count_has_doubled() -> None:
+    weight_state, counts = WeightState(2, "Uniform()"), []
     for _ in range(5):
         weight_state.begin_step(torch.tensor([1]), torch.tensor([NAN]))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             weight_state.summary()
-        told.append(len(caught))
-    assert told == [1, 1, 0, 1, 0]
+        counts.append(len(caught))
+    assert counts == [1, 1, 0, 1, 0]
 
 
-def test_a_state_knows_its_training_set() -> None:
+def test_a_state_of_another_training_set_is_an_error() -> None:
     state = WeightState(3, "Uniform()").get_extra_state()
     assert state == {"settings": "Uniform()", "num_train": 3}
     with pytest.raises(ValueError, match=r"\b3\b.*\b4\b"):
@@ -289,7 +290,7 @@ def test_only_an_index_that_was_checked_is_known_to_be_distinct(repeats: bool, g
 
 
 def test_another_process_may_have_the_same_sample() -> None:
-    def member(processes: Teammate) -> Tensor:
+    def member(processes: ThreadedProcessGroup) -> Tensor:
         state = WeightState(3, "Uniform()", repeats=False)
         state.processes = processes
         step = state.begin_step(torch.tensor([1]), torch.ones(1))
@@ -297,4 +298,4 @@ def test_another_process_may_have_the_same_sample() -> None:
         state.store(step, torch.tensor([2.0, 4.0]), step.finite)
         return state.weights
 
-    assert [weights.tolist() for weights in together(2, member)] == [[1.0, 3.0, 1.0]] * 2
+    assert [weights.tolist() for weights in in_threads(2, member)] == [[1.0, 3.0, 1.0]] * 2

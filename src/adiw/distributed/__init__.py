@@ -1,1 +1,1 @@
-"""Training in several processes: collectives, and their trivial form for a single process."""
+"""Training in several processes: collectives, which do nothing for a single process."""

@@ -1,7 +1,6 @@
 """The processes that train together: each has a part of the batch, and all estimate the weights of the whole batch.
 
-``SingleProcess`` and ``ProcessGroup`` have the same methods, so no other module asks how many processes there are
-within a step.
+``SingleProcess`` and ``ProcessGroup`` have the same methods, so that no step branches on the number of processes.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 T = TypeVar("T")
 
-# The name that PyTorch 2.13 prefers, where it exists.
+# From PyTorch 2.13 on, all_gather_into_tensor is called all_gather_single.
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
@@ -27,26 +26,26 @@ def is_initialized() -> bool:
 
 
 def current_processes(group: Any = None) -> Processes:
-    """The processes of ``group`` (None: all of them), or a single process where there is no process group."""
+    """The processes of ``group`` (None: the default group), or a single process without a process group."""
     if not is_initialized() or dist.get_world_size(group) == 1:
         return SingleProcess()
     return ProcessGroup(dist.get_world_size(group), dist.get_rank(group), group)
 
 
 class SingleProcess:
-    """Training in one process: every collective returns what it is given.
+    """Training in one process: every collective returns its argument.
 
     >>> SingleProcess().gather([torch.tensor([1, 2])], fills=[0])
     [tensor([1, 2])]
     """
 
     size, rank = 1, 0
-    offset = 0  # of this process's rows in what ``gather`` returns
+    offset = 0  # the first of this process's rows in what ``gather`` returns
 
     def start(self, method: nn.Module, batch: Tensor) -> bool:
         """Prepare the first step. Returns whether several processes start here."""
         launched = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-        if launched > 1 and not is_initialized():  # each process would train on its own, without a warning
+        if launched > 1 and not is_initialized():  # else each process would silently train on its own
             raise RuntimeError(
                 f"torchrun started {launched} processes, but they have no process group: call "
                 "torch.distributed.init_process_group() and wrap the model in DistributedDataParallel first"
@@ -70,7 +69,7 @@ class SingleProcess:
         return columns
 
     def split_weights(self, count: int, device: torch.device) -> Tensor | float:
-        """Weights u of this process's part, so that the sum over processes of mean(u x) is the mean of x."""
+        """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x."""
         return 1.0
 
     def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
@@ -101,11 +100,11 @@ class SingleProcess:
 
 
 class ProcessGroup:
-    """Several processes: what each step exchanges is a few kilobytes.
+    """Several processes, which exchange a few kilobytes in each step.
 
     Args:
-        size, rank: number of processes and the number of this one.
-        group: PyTorch's process group; None for all processes.
+        size, rank: the number of processes, and the rank of this one.
+        group: PyTorch's process group; None for the default group.
     """
 
     def __init__(self, size: int, rank: int, group: Any = None) -> None:
@@ -114,8 +113,8 @@ class ProcessGroup:
 
     @property
     def offset(self) -> int:
-        """Of this process's rows in what ``gather`` returns."""
-        assert self.capacity is not None  # start comes first
+        """The first of this process's rows in what ``gather`` returns."""
+        assert self.capacity is not None  # set by start
         return self.rank * self.capacity
 
     def start(self, method: nn.Module, batch: Tensor) -> bool:
@@ -140,7 +139,7 @@ class ProcessGroup:
         Each process's part is padded to ``rows`` with the column's fill.
         """
         rows = self.capacity if rows is None else rows
-        assert rows is not None  # start comes first
+        assert rows is not None  # set by start
         return [self._gather(column, fill, rows) for column, fill in zip(columns, fills, strict=True)]
 
     def _gather(self, column: Tensor | None, fill: float, rows: int) -> Tensor | None:
@@ -148,8 +147,8 @@ class ProcessGroup:
             return None
         if len(column) > rows:
             raise ValueError(
-                f"a batch of {len(column)} samples, but the largest first batch of all processes had {rows}: "
-                "batches may become smaller, not larger"
+                f"this batch has {len(column)} samples, but the largest first batch of all processes had {rows}: "
+                "later batches may be smaller, not larger"
             )
         padded = column.new_full((rows, *column.shape[1:]), fill)
         padded[: len(column)] = column
@@ -160,7 +159,7 @@ class ProcessGroup:
     def split(self, values: Tensor) -> Tensor:
         """This process's part of ``values`` (n, ...), which all processes have.
 
-        All parts have the same length; the last value fills those that would be shorter.
+        All parts have the same length: parts that would be shorter repeat the last value.
         """
         return values[self._positions(len(values), values.device).clamp_max(len(values) - 1)]
 
@@ -170,9 +169,9 @@ class ProcessGroup:
         return [column if column is None else column[:count] for column in joined]
 
     def split_weights(self, count: int, device: torch.device) -> Tensor | float:
-        """Weights u of this process's part, so that the sum over processes of mean(u x) is the mean of x.
+        """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x.
 
-        They are zero for the rows by which ``split`` fills a part.
+        They are zero for the rows that ``split`` repeats.
         """
         positions = self._positions(count, device)
         return (positions < count).double() * (len(positions) / count)
@@ -184,8 +183,8 @@ class ProcessGroup:
     def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
         """This process's part of the mean over the samples of all processes.
 
-        Its mean over the processes is the mean over all samples, however many each process has: that is what
-        DistributedDataParallel makes of their gradients.
+        DistributedDataParallel averages gradients over the processes. The average of these parts is the mean over all
+        samples, also if the processes have different numbers of samples.
         """
         return values.sum() * self.size / torch.as_tensor(num_samples).clamp_min(1)
 
@@ -195,7 +194,7 @@ class ProcessGroup:
             self._run(dist.all_reduce, tensor)
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in any process. All of them have to call it."""
+        """Whether the flag is set in any process. All processes must call it."""
         flags: list[Any] = [None] * self.size
         self._run(dist.all_gather_object, flags, flag)
         return any(flags)
@@ -216,7 +215,7 @@ class ProcessGroup:
         for value in state.values():
             if isinstance(value, Tensor):
                 self._run(dist.broadcast, value, self._first)
-        extra = io.BytesIO()  # a file that is read on the host, whatever device its tensors were on
+        extra = io.BytesIO()  # serialised, so that its tensors can be loaded to the CPU from any device
         torch.save({key: value for key, value in state.items() if not isinstance(value, Tensor)}, extra)
         received = io.BytesIO(self.broadcast_object(extra.getvalue()))
         if self.rank > 0:
@@ -237,8 +236,8 @@ class ProcessGroup:
         except RuntimeError as error:
             raise RuntimeError(
                 "another process did not take part in this step. Do all processes have the same number of batches? "
-                "Use drop_last=True, a DistributedSampler, which pads, or adiw.together(loader), which ends for all "
-                "at once; the first error of the other process, if there is one, says more "
+                "Use drop_last=True, a DistributedSampler, which pads, or adiw.together(loader), which ends in the "
+                "same step in all processes. If another process raised an error first, read that one "
                 f"({str(error).strip().splitlines()[0]})"
             ) from error
 

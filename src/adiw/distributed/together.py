@@ -1,4 +1,4 @@
-"""Batches of several processes that end in the same step, however many batches each process has."""
+"""Let the batches of several processes end in the same step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Batch = TypeVar("Batch")
 
 
 def together(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches of this process until one of the processes has no more; warns where some remain.
+    """The batches of this process, until one of the processes has no more; warns if this process has batches left.
 
-    Without it, a process with more batches than the others waits for them in its next step. It is not needed where
-    all have the same number (``DistributedSampler``, ``drop_last=True``). A single process gets all of its batches.
+    Without it, a process with more batches than the others waits for them in its next step. It is not needed if all
+    have the same number (``DistributedSampler``, ``drop_last=True``). A single process gets all of its batches.
 
     >>> list(together([1, 2, 3]))
     [1, 2, 3]

@@ -44,16 +44,19 @@ class ADIW(nn.Module):
         transform: "loss" (Algorithm 1) or ``adiw.Features(...)`` (Algorithm 2).
         steps: T, projected-gradient steps for each batch.
         warmup_steps: first steps, in which all weights are one; by default one epoch.
-        exact: take z from a separate pass in evaluation mode, as the paper does, rather than from the training pass.
-            It needs ``inputs`` in every call.
+        exact: compute z in a separate pass in evaluation mode, as the paper does, instead of in the training pass.
+            Every call then needs ``inputs``.
         mean_one, cap, min_ess: limits on the weights in the loss, see ``adiw.Limits``.
-        forward: ``forward(model, batch) -> (outputs, targets)`` (or also features) for batches that are not (x, y).
-        val_batch: validation samples that a training batch is matched with.
-        val_refresh, val_every: how many of them are evaluated, in every ``val_every``-th step. The paper evaluates
-            all in each step (None and 1); every fourth step costs a quarter, with about the same accuracy.
+        forward: ``forward(model, batch) -> (outputs, targets)`` or ``(outputs, targets, features)``, for batches that
+            are not (x, y).
+        val_batch: number of validation samples that a training batch is matched with.
+        val_refresh: how many of them the model evaluates at a time (None: all); the others keep their last z.
+        val_every: the model evaluates them in every ``val_every``-th step. The paper evaluates all in each step (None
+            and 1); every fourth step costs a quarter, with about the same accuracy.
         repeats: allow a sample twice in a batch (sampling with replacement); the mean of its weights is stored.
-        cache_bytes, val_workers: validation inputs up to this size are read once and kept on the device; larger or
-            changing ones are read in each step. This many worker processes read them (0: the training process).
+        cache_bytes: validation inputs up to this size are read once and kept on the device. Larger ones, and ones
+            that change when they are read again (augmentation), are read in each step.
+        val_workers: worker processes that read validation inputs (0: the training process).
         generator: the randomness (order of the validation set, critic network); part of the state.
 
     >>> model = nn.Linear(2, 3)
@@ -101,7 +104,7 @@ class ADIW(nn.Module):
         self.randomness = ResumableGenerator(generator)
         order = self.randomness.on_host()
         val_stream = ValidationStream(val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every)
-        # The first submodule: a state with other settings is refused before anything of it is loaded.
+        # Registered first, so that load_state_dict refuses a state with other settings before it loads any of it.
         self.weight_state = WeightState(
             num_train,
             self._settings(val_stream, warmup_steps),
@@ -112,17 +115,17 @@ class ADIW(nn.Module):
         self.val_stream = val_stream
         if self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
             self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
-        self.memory: dict[str, Tensor] = {}  # what a divergence that learns has learnt
+        self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
         self._last: EstimationResult | None = None
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, fuse the estimation: its many small kernels become a few.
+        """Compile the estimation with ``torch.compile(*args, **kwargs)``: many small kernels become a few.
 
-        It does not compile the model or the criterion, nor a divergence that learns: that draws from a generator,
-        which torch.compile does not support.
+        The model and the criterion are not compiled. An estimation that draws from a generator (a critic network) is
+        not compiled either, because torch.compile does not support generators.
         """
-        dim = 1 if isinstance(self.transform, LossValue) else 2  # or more: a critic may be exact for scalars
+        dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
         if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
             return
         self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
@@ -143,9 +146,9 @@ class ADIW(nn.Module):
         """mean(w * loss) of a batch: a scalar, ready for backward.
 
         Args:
-            outputs, targets: of the training forward pass, as the criterion takes them.
-            index: (n,) int64, each sample's number in the training set.
-            inputs: the inputs of the pass, needed with ``exact=True`` (with ``forward``, the whole batch).
+            outputs, targets: of the training pass, in the form that the criterion takes.
+            index: (n,) int64, each sample's index in the training set.
+            inputs: the inputs of the training pass (with ``forward``, the whole batch), needed with ``exact=True``.
             features: (n, ...) hidden-layer outputs, when ``Features`` has no layer to read them from.
         """
         losses = self.evaluator.losses(outputs, targets)
@@ -154,7 +157,7 @@ class ADIW(nn.Module):
         if torch.is_grad_enabled() and not losses.requires_grad:
             check_trainable(self.evaluator.model)
         if features is not None and isinstance(self.transform, LossValue):
-            raise ValueError("features= is for transform=adiw.Features(...): with the loss as z it would be ignored")
+            raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
         step, dtype = self.weight_state.begin_step(index, losses, self), self.weight_state.weight_slots.dtype
         evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=dtype)
         with torch.no_grad():
@@ -170,9 +173,9 @@ class ADIW(nn.Module):
         return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
-        """Estimate and store the weights (lines 1 and 4 to 9 of Algorithm 1). Returns those for the loss, (g,).
+        """Estimate and store the weights (lines 1 and 4 to 9 of Algorithm 1).
 
-        It is called without gradient, with the samples of all processes.
+        Called without gradient, with the g samples of all processes. Returns the weights for the loss, (g,).
         """
         batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         generator = self.randomness.generator
@@ -212,11 +215,11 @@ class ADIW(nn.Module):
             old.copy_(value if past_warmup is None else torch.where(past_warmup, value, old))
 
     def refresh_validation(self, run: Callable[[], None] | None = None) -> None:
-        """Evaluate the validation samples of the coming step now, if it is one of every ``val_every``.
+        """Evaluate the validation samples of the coming step now, if ``val_every`` makes it due.
 
-        A step does so by itself, while the training pass holds its activations. Call this before each training pass,
-        under its autocast, where memory is short. ``run`` takes the place of ``evaluate_validation``, such as a CUDA
-        graph of it.
+        Without this call the step itself does it, while the activations of the training pass are in memory. Where
+        memory is short, call this before each training pass, under the same autocast. ``run`` replaces
+        ``evaluate_validation``, for example by a CUDA graph of it.
         """
         self.val_stream.refresh(self.evaluate_validation if run is None else run)
 
@@ -234,7 +237,7 @@ class ADIW(nn.Module):
     def stationarity(self, learning_rate: float) -> Stationarity:
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""
         if self._last is None:
-            raise ValueError("no step has been made yet: call reweight(...) and backward first")
+            raise ValueError("there was no training step yet: call reweight(...) and backward() first")
         gradients = (parameter.grad for parameter in self.evaluator.model.parameters())
         return stationarity(gradients, learning_rate, self._last, self.divergence.step_size, self.steps)
 
@@ -257,7 +260,7 @@ class ADIW(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.randomness.on(self.weight_state.weight_slots.device)  # here: compiled code cannot make generators
+        self.randomness.on(self.weight_state.weight_slots.device)  # now: compiled code cannot make generators
         self.memory = {key: fn(value) for key, value in self.memory.items()}
         self._last = None
         return self

@@ -1,4 +1,4 @@
-"""Read all samples of a data set at once, to keep them on the model's device."""
+"""Read a whole data set as one batch, to keep it on the model's device; loaders and their worker processes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 CACHE_BYTES = 2**30
-READ_SIZE = 64  # samples that are read at a time
-COMPARED = 256  # samples that are read again at most: reading a whole set again may take minutes
+READ_SIZE = 64  # batch size of the loader
+COMPARED = 256  # most samples that are read a second time: reading a whole set again may take minutes
 
 
 def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> Any | None:
-    """The whole set as one batch of tensors, or None when it is too large, not all tensors, or changes.
+    """The whole set as one batch of tensors; None if it is too large, not all tensors, or not constant.
 
-    With workers, only they read: they would share the position in a file that this process has opened.
+    With workers, this process reads nothing: if it opened a file, the workers would share its position.
 
     >>> read_all([(torch.tensor([1.0, 2.0]), 0), (torch.tensor([3.0, 4.0]), 1)])
     [tensor([[1., 2.],
@@ -53,8 +53,8 @@ def read_all(dataset: Any, cache_bytes: int = CACHE_BYTES, workers: int = 0) -> 
 def _is_constant(dataset: Any, whole: Any, workers: int) -> bool:
     """Whether samples are the same when they are read again.
 
-    They are read in reverse order, and the first once more: a set with its own generator, copied to every worker,
-    would draw the same numbers in the same order.
+    They are read in reverse order, and then the first once more: a set with its own generator, of which every worker
+    has a copy, draws the same numbers again when it is read in the same order.
     """
     count = len(dataset)
     order = [*range(count)[:: -count // COMPARED], 0]
@@ -84,9 +84,9 @@ def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None
     if not workers:
         warnings.warn(
             f"the {count:,} trusted samples take {size:,} bytes, more than cache_bytes={cache_bytes}: they are read "
-            f"while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers to let other "
-            "processes read them (of the command: --workers)",
-            stacklevel=5,  # the line that makes the method
+            f"while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers to read them "
+            "in worker processes (adiw run: --workers)",
+            stacklevel=5,  # the line that constructs the method
         )
 
 
@@ -140,9 +140,10 @@ def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def start(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches, with the garbage of this process collected before its workers are forked.
+    """The loader's batches, after a garbage collection if it has workers.
 
-    A worker inherits all objects. Collecting, say, the CUDA graph of a finished run in a worker would end the worker.
+    A forked worker inherits all objects of this process. If it collected the CUDA graph of a finished run, it would
+    crash.
     """
     if loader.num_workers:
         gc.collect()
@@ -150,5 +151,5 @@ def start(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ctrl-C in a terminal reaches all processes: the training process decides when its workers end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, by which it ends them
+    """Ignore Ctrl-C, which a terminal sends to all processes: the training process ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, which ends a worker

@@ -1,4 +1,4 @@
-"""Weight estimation: a few projected-gradient steps on a divergence, started from the last result."""
+"""Weight estimation: a few projected-gradient steps on a divergence, from the result of the previous estimate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Generator, Tensor
 
-from adiw.arguments import check_count
+from adiw.arguments import check_count, kind_of
 from adiw.divergences import Divergence, Learner, Problem, resolve
 from adiw.matching.batches import MatchedBatches, finite_mask, match
 from adiw.matching.limits import NEGLIGIBLE
@@ -18,19 +18,19 @@ from adiw.matching.limits import NEGLIGIBLE
 class State:
     """What an estimate starts from: pass it to the next call to continue."""
 
-    params: Tensor  # (n,) weights or (m,) coefficients, as the divergence's side says; nan where never estimated
+    params: Tensor  # (n,) weights if the divergence's side is "train", else (m,) coefficients; nan: not estimated yet
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of a divergence that learns
 
 
 @dataclass(frozen=True)
 class EstimationResult:
-    """The problem of one batch and its solution: enough to evaluate objective and gradients later."""
+    """The problem of one batch and its solution, from which objective and gradients can be evaluated later."""
 
     problem: Problem
     start: Tensor  # params before the first step
     end: Tensor  # params after the last step
     params: Tensor  # what the next estimate starts from: ``end``, and the given params of excluded samples
-    weights: Tensor  # (n,) of the training samples; excluded samples have any number
+    weights: Tensor  # (n,) of the training samples; arbitrary for excluded ones
     memory: Mapping[str, Tensor]
 
 
@@ -49,7 +49,7 @@ def estimate_weights(
         z_val: (m,) or (m, d), the same of the validation batch.
         divergence: a name in ``adiw.DIVERGENCES`` or an instance.
         steps: T, projected-gradient steps.
-        state: from the last call with the same samples in the same order; None to start.
+        state: the one returned by the last call with the same samples in the same order; None to start.
         generator: the randomness of divergences that need it (the critic network).
 
     Returns:
@@ -83,16 +83,16 @@ def run_estimation(
     generator: Generator,
     all_finite: bool = False,
 ) -> EstimationResult:
-    """``steps`` times params <- project(params - eta gradient), on the side that the divergence parametrises.
+    """``steps`` times params <- project(params - eta gradient).
 
-    Params that are nan start from the problem's initial value; ``all_finite`` promises that there are none.
-    ``memory`` is that of the last result; a divergence that learns starts from an empty one.
+    ``params`` are (n,) or (m,), see ``State``. Those that are nan start from the problem's initial value;
+    ``all_finite`` promises that there are none. ``memory`` is that of the last result, empty at first.
     """
     with torch.no_grad():
         known = None if all_finite else finite_mask(params)
         if hasattr(divergence, "learn"):
             memory = memory or start_memory(divergence, batches, generator)  # type: ignore[arg-type]
-            if memory:  # else there is nothing to learn for this z
+            if memory:  # empty where there is nothing to learn, such as for an exact critic
                 weights = params if known is None else torch.where(known, params, 1)
                 memory = divergence.learn(batches, weights, memory, generator)
                 batches = replace(batches, memory=memory)
@@ -104,7 +104,7 @@ def run_estimation(
         else:
             included = batches.included_train if divergence.side == "train" else batches.included_val
             params, end = torch.where(included, end, params), torch.where(included, end, start)
-        # Weights that change no mean become zero: denormal gradients slow a CPU down many times.
+        # Negligible weights become zero: they would make denormal gradients, which are many times slower on a CPU.
         weights = torch.threshold(problem.weights(end), NEGLIGIBLE, 0)
         return EstimationResult(problem, start, end, params, weights, memory)
 
@@ -132,7 +132,7 @@ def _check_state(state: State | None, size: int, divergence: Divergence, like: T
     if state is None:
         return State(like.new_full((size,), float("nan")))
     if not isinstance(state, State) or not isinstance(state.params, Tensor):
-        raise TypeError(f"state must be the one that the last call returned, or None, got {state!r}")
+        raise TypeError(f"state must be the one returned by the last call, or None, got {state!r}")
     if state.params.shape != (size,):
         raise ValueError(
             f"state holds {len(state.params)} parameters, but this divergence has one per "
@@ -142,11 +142,10 @@ def _check_state(state: State | None, size: int, divergence: Divergence, like: T
 
 
 def _check_z(z_train: Tensor, z_val: Tensor) -> tuple[Tensor, Tensor]:
-    """Both as (., d) of one float dtype on one device, or an error that names the wrong one."""
+    """z_train (n, d) and z_val (m, d) in one floating-point dtype; raise if a shape, dtype or device is wrong."""
     for name, z in (("z_train", z_train), ("z_val", z_val)):
         if not isinstance(z, Tensor) or not z.is_floating_point():
-            kind = z.dtype if isinstance(z, Tensor) else type(z).__name__
-            raise TypeError(f"{name} must be a floating-point tensor, got {kind}")
+            raise TypeError(f"{name} must be a floating-point tensor, got {kind_of(z)}")
         if z.ndim not in (1, 2) or z.numel() == 0:
             raise ValueError(f"{name} must be (n,) or (n, d) with at least one sample, got {tuple(z.shape)}")
     z_train, z_val = (z[:, None] if z.ndim == 1 else z for z in (z_train, z_val))

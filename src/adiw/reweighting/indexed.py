@@ -8,6 +8,12 @@ from typing import Any
 from torch.utils.data import Dataset, IterableDataset
 
 
+def is_map_style(dataset: object) -> bool:
+    """Whether a data set has a length and gives items by index."""
+    by_index = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
+    return by_index and hasattr(dataset, "__len__")
+
+
 class Indexed(Dataset[Any]):
     """Items (x, y) of a map-style data set become (x, y, index); a mapping gets the key "index".
 
@@ -18,11 +24,10 @@ class Indexed(Dataset[Any]):
     """
 
     def __init__(self, dataset: Any) -> None:
-        by_number = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
-        if not by_number or not hasattr(dataset, "__len__"):
+        if not is_map_style(dataset):
             raise TypeError(
-                f"adiw.Indexed needs a data set with a length and items by number, got {type(dataset).__name__}: "
-                "weights are stored per sample, so samples need fixed numbers (put the DataLoader around Indexed)"
+                f"adiw.Indexed needs a map-style data set (__len__ and __getitem__), got {type(dataset).__name__}: "
+                "weights are stored by index, so samples need fixed indices (put the DataLoader around Indexed)"
             )
         self.dataset = dataset
 

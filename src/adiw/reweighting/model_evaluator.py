@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from adiw.arguments import kind_of
 from adiw.reweighting.transforms import Transform, TransformedBatch
 
 Criterion = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
-Precision = tuple[str, torch.dtype | None]  # device type and dtype of an autocast, None where there is none
+Precision = tuple[str, torch.dtype | None]  # device type and autocast dtype, None without autocast
 
 
 class ModelEvaluator:
@@ -36,7 +37,8 @@ class ModelEvaluator:
         if getattr(getattr(self.given_model, "_join_config", None), "enable", False):
             raise RuntimeError(
                 "torch's Join cannot replace a process that has no more batches: the losses of all processes are "
-                "gathered in each step. Iterate over adiw.together(loader) instead, which ends for all at once"
+                "gathered in each step. Iterate over adiw.together(loader) instead, which ends in the same step in "
+                "all processes"
             )
         return per_sample_losses(self.criterion, outputs, targets)
 
@@ -78,15 +80,15 @@ class ModelEvaluator:
         return self.model(batch[0]), batch[1]
 
     def precision_of(self, outputs: Any) -> Precision:
-        """The autocast that made the training outputs: the one in force, or the one that their dtype shows."""
+        """The autocast of the training pass: the current one, or else the dtype of half-precision ``outputs``."""
         parameter = next(self.model.parameters(), None)
         found = outputs if isinstance(outputs, Tensor) else parameter
         device_type = "cpu" if found is None else found.device.type
         if torch.is_autocast_enabled(device_type):
             return device_type, torch.get_autocast_dtype(device_type)
-        narrow = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
-        shows = narrow and parameter is not None and parameter.dtype == torch.float32
-        return device_type, outputs.dtype if shows else None
+        half = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
+        autocast = half and parameter is not None and parameter.dtype == torch.float32
+        return device_type, outputs.dtype if autocast else None
 
 
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
@@ -106,8 +108,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     else:
         losses = criterion(outputs, targets)
     if not isinstance(losses, Tensor) or not losses.is_floating_point():
-        kind = losses.dtype if isinstance(losses, Tensor) else type(losses).__name__
-        raise TypeError(f"criterion must return a floating-point tensor (n,), got {kind}")
+        raise TypeError(f"criterion must return a floating-point tensor (n,), got {kind_of(losses)}")
     if losses.ndim == 0:
         raise ValueError(
             'criterion returned a scalar; expected one loss per sample, (n,): build it with reduction="none"'
@@ -123,22 +124,22 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
 
 
 def no_autocast(device_type: str) -> AbstractContextManager[Any]:
-    """Full precision, whatever autocast is in force."""
-    # Not every torch.compile can trace ``is_autocast_available``.
-    exists = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
-    in_force = exists and torch.is_autocast_enabled(device_type)
-    return torch.autocast(device_type, enabled=False) if in_force else nullcontext()
+    """Disable autocast if it is enabled."""
+    # torch.compile cannot trace ``is_autocast_available`` in all supported versions.
+    available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
+    enabled = available and torch.is_autocast_enabled(device_type)
+    return torch.autocast(device_type, enabled=False) if enabled else nullcontext()
 
 
 def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
     """Autocast to this dtype, or no autocast for None."""
-    # Without the cache: copies of the weights made without gradients must not serve a later training pass.
+    # Without the cache: a later training pass must not use copies of the weights that were made without gradients.
     return torch.autocast(device_type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Every module in evaluation mode; afterwards each one is back in its own mode."""
+    """Set every module to evaluation mode, and restore the mode of each afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     for module, _ in modes:
         module.training = False
@@ -150,7 +151,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def check_trainable(model: nn.Module) -> None:
-    """Refuse a model that cannot learn from weighted losses.
+    """Raise if no parameter of the model requires a gradient.
 
     >>> check_trainable(nn.Linear(2, 3).requires_grad_(False))  # doctest: +ELLIPSIS
     Traceback (most recent call last):

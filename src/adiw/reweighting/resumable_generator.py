@@ -9,7 +9,7 @@ from torch import Generator
 
 
 class ResumableGenerator:
-    """A seed and the generator made from it. On another device it starts again from the seed."""
+    """A generator and its seed. Moved to another device, it starts again from the seed."""
 
     def __init__(self, generator: Generator | None) -> None:
         if generator is not None and not isinstance(generator, Generator):
@@ -27,7 +27,7 @@ class ResumableGenerator:
         return self.generator
 
     def on_host(self) -> Generator:
-        """A generator for draws on the CPU; that of a GPU is not touched."""
+        """A generator for draws on the CPU: this one, or a new one with the same seed if this one is on a GPU."""
         return self.generator if self.generator.device.type == "cpu" else Generator().manual_seed(self.seed)
 
     def state(self) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class ResumableGenerator:
         return {"seed": self.seed, "device": self.generator.device.type, "state": self.generator.get_state()}
 
     def restore(self, state: dict[str, Any], device: torch.device) -> None:
-        """Continue from a saved state; one from another device type starts again from its seed."""
+        """Continue from a saved state, or start again from its seed if it comes from another device type."""
         self.seed = state["seed"]
         self.generator = Generator(device).manual_seed(self.seed)
         if state["device"] == device.type:

@@ -35,7 +35,7 @@ class Summary:
 
 
 def summarise(weights: Tensor, bound: float | None, last: EstimationResult | None) -> dict[str, float]:
-    """The fields of a summary that come from the weights (n,) and the last estimate."""
+    """The fields of ``Summary`` that depend on the weights (n,) and the last estimate."""
     at_bound = float("nan") if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
     return {
         "ess": float(effective_sample_size(weights.double())),
@@ -48,7 +48,7 @@ def summarise(weights: Tensor, bound: float | None, last: EstimationResult | Non
 
 
 def name_indices(counts: Tensor, shown: int = 5) -> str:
-    """The indices with a count above zero, of which the first few are listed.
+    """The indices whose count is above zero, as text that lists the first ``shown``.
 
     >>> name_indices(torch.tensor([0, 2, 0, 1]))
     '1, 3'
@@ -69,7 +69,7 @@ class Stationarity:
 def stationarity(
     gradients: Iterable[Tensor | None], learning_rate: float, last: EstimationResult, step_size: float, steps: int
 ) -> Stationarity:
-    """From the model's gradients, the learning rate alpha, and the weight estimation of the same step."""
+    """Theorem 1's quantities, from the model's gradients, the learning rate alpha and the last weight estimate."""
     squares = [g.detach().double().square().sum() for g in gradients if g is not None]
     if not squares:
         raise ValueError("the model has no gradients: call this between loss.backward() and optimizer.zero_grad()")

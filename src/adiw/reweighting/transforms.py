@@ -1,4 +1,4 @@
-"""Transforms: from the losses or features of a batch to z, which is matched, within one group or within classes."""
+"""Transforms: z, the values that are matched, from the losses or features of a batch; as one group or by class."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Transform(Protocol):
     minimum: int  # samples that a group needs on either side to be estimated
 
     def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
-        """z and groups of a batch, from losses (n,), targets, and features (n, ...) that were passed in or None."""
+        """z and groups of a batch, from losses (n,), targets, and the caller's features (n, ...) or None."""
         ...
 
     def class_factor(self, group: Tensor) -> Tensor | None:
-        """The factor of each sample's weight in the loss (n,), from its class; None for one."""
+        """The factor of each sample's weight in the loss, by its class, (n,); None if all factors are one."""
         ...
 
     def attach(self, model: nn.Module) -> None:
@@ -70,7 +70,7 @@ class Features:
             ``features=`` and ``forward`` returns (outputs, targets, features) for validation batches.
         class_prior: ratio r_y = p_test(y) / p_train(y) of each class (C,), e.g. from ``class_prior_ratio``. The
             estimate is stored without it; the weights in the loss are multiplied by it.
-        num_classes: C, when no class_prior gives it. Without either, all samples are one group (regression).
+        num_classes: C; not needed with ``class_prior``. Without either, all samples are one group (regression).
 
     A class with fewer than two samples in either batch keeps its weights; when that holds for all classes, all
     weights of the batch are zero.
@@ -102,14 +102,14 @@ class Features:
     def attach(self, model: nn.Module) -> None:
         if self.layer is None:
             return
-        # A compiled model has its layers one level down: users write the names without that level.
+        # torch.compile adds the level "_orig_mod" to names; users write names without it.
         names = {name.replace("_orig_mod.", ""): module for name, module in model.named_modules()}
         if isinstance(self.layer, str) and self.layer not in names:
             known = ", ".join(name for name in names if name)
             raise ValueError(f"Features: the model has no layer {self.layer!r}; it has {known}")
         module = names[self.layer] if isinstance(self.layer, str) else self.layer
         if all(module is not known for known in names.values()):
-            raise ValueError("Features: the layer is not part of the model whose outputs are weighted")
+            raise ValueError("Features: the layer is not part of the model: pass one of model.named_modules()")
         if self._hook is not None:
             self._hook.remove()
         self._hook = module.register_forward_hook(self._store_output)
@@ -118,7 +118,7 @@ class Features:
         self._output = output.detach()
 
     def take_output(self) -> Tensor | None:
-        """The layer's output in the model's last forward pass. It is returned once."""
+        """The layer's output in the model's last forward pass, then None until the next pass."""
         output, self._output = self._output, None
         return output
 
@@ -134,7 +134,7 @@ class Features:
             )
         z = features.flatten(1).to(losses.dtype)
         largest = z.abs().amax(1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
-        z = normalize(z / largest, dim=1)  # without it the square of 1e30 overflows, and that of 1e-30 underflows
+        z = normalize(z / largest, dim=1)  # divided first: the square of 1e30 overflows, that of 1e-30 underflows
         return TransformedBatch(z, self._groups(losses, targets))
 
     def _groups(self, losses: Tensor, targets: object) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""The validation batch of each step: which samples it has, and how often the model evaluates them."""
+"""The validation batch of each step: which samples are in it, and how often the model evaluates them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from adiw.arguments import check_count
 from adiw.distributed.process_group import Processes
@@ -22,6 +22,7 @@ from adiw.reweighting.dataset_cache import (
     start,
     take_rows,
 )
+from adiw.reweighting.indexed import is_map_style
 from adiw.reweighting.transforms import TransformedBatch
 
 Evaluate = Callable[[Any], TransformedBatch]  # a batch of validation samples -> their z and groups
@@ -31,7 +32,7 @@ Evaluate = Callable[[Any], TransformedBatch]  # a batch of validation samples ->
 class ValidationBatch:
     """The validation samples that a training batch is matched with: the ``m`` that were evaluated last."""
 
-    index: Tensor  # (m,) numbers in the validation set
+    index: Tensor  # (m,) in the validation set
     z: Tensor  # (m, d), nan where not evaluated yet
     group: Tensor | None  # (m,), None for one group
 
@@ -95,16 +96,16 @@ class ValidationStream(nn.Module):
         return None if self.cached is not None else "the trusted samples are read by the host"
 
     def batch_for_step(self, evaluate: Evaluate, processes: Processes) -> ValidationBatch:
-        """The validation batch of this step, refreshed if that is due and ``refresh`` was not called before."""
+        """The validation batch of this step. Evaluates the next samples if due, unless ``refresh`` did."""
         if not self.refreshed:
             self._count_step(lambda: self.evaluate_next(evaluate, processes))
-        # Recording a CUDA graph executes nothing: the step is still to come.
+        # Capturing a CUDA graph executes nothing: the step itself follows.
         self.refreshed = self.refreshed and is_capturing(self.order)
         assert self.z is not None  # the first step evaluates
         return ValidationBatch(self.batch_index, self.z, self.group)
 
     def refresh(self, run: Callable[[], None]) -> None:
-        """Before a step: ``run`` the evaluation of the next samples if it is due. The step then does not."""
+        """Call ``run``, which evaluates the next samples, before the step instead of in it, if that is due."""
         self._count_step(run)
         self.refreshed = True
 
@@ -115,7 +116,7 @@ class ValidationStream(nn.Module):
             run()
 
     def evaluate_next(self, evaluate: Evaluate, processes: Processes) -> None:
-        """Evaluate the next samples: they replace the oldest of the batch."""
+        """Evaluate the next samples, which replace the oldest of the batch."""
         index, samples = self.next_samples(processes)
         z, group = processes.join(evaluate(samples), self.refresh_size)
         finite = finite_mask(z)
@@ -136,7 +137,7 @@ class ValidationStream(nn.Module):
             self.oldest_rows.add_(self.refresh_size).remainder_(self.batch_size)
 
     def next_samples(self, processes: Processes) -> tuple[Tensor, Any]:
-        """(index of the next ``refresh_size`` samples, this process's part of their inputs), on the device."""
+        """(index of the next ``refresh_size`` samples, inputs of this process's part of them), on the device."""
         index = self.order[self.next_positions]
         if self.cached is not None:
             samples = take_rows(self.cached, processes.split(index))
@@ -148,7 +149,7 @@ class ValidationStream(nn.Module):
         return index, samples
 
     def _open_loader(self, processes: Processes) -> Iterator[Any]:
-        # The sampler must not hold this object: the workers end with it.
+        # The sampler holds no reference to this object, so that deleting the object ends the workers.
         order, refresh, position = self.order.tolist(), self.refresh_size, int(self.next_positions[0])
         part = processes.split(torch.arange(refresh)).tolist()
 
@@ -164,7 +165,7 @@ class ValidationStream(nn.Module):
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
             worker_init_fn=leave_interrupts_to_the_parent,
-            generator=Generator(),  # its own: a loader draws a seed, and the global generator belongs to the user
+            generator=Generator(),  # a loader draws a seed, which must not change the global generator
         )
         return start(loader)
 
@@ -192,7 +193,7 @@ class ValidationStream(nn.Module):
 
 
 def is_capturing(tensor: Tensor) -> bool:
-    """Whether work on this tensor's device is being recorded as a CUDA graph."""
+    """Whether work on this tensor's device is being captured as a CUDA graph."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
@@ -208,10 +209,10 @@ class _EndlessBatches:
 
 def _check_dataset(dataset: Any) -> int:
     if isinstance(dataset, DataLoader):
-        raise TypeError("val_set must be a data set, got a DataLoader: pass loader.dataset, batches are made here")
-    by_number = hasattr(dataset, "__getitem__") and not isinstance(dataset, IterableDataset)
-    if not by_number or not hasattr(dataset, "__len__"):
-        raise TypeError(f"val_set must have a length and items by number, got {type(dataset).__name__}")
+        raise TypeError("val_set must be a data set, got a DataLoader: pass loader.dataset")
+    if not is_map_style(dataset):
+        kind = type(dataset).__name__
+        raise TypeError(f"val_set must be a map-style data set (__len__ and __getitem__), got {kind}")
     if len(dataset) == 0:
         raise ValueError("val_set is empty: the weights are estimated from it, so it needs trusted samples")
     return len(dataset)

@@ -1,4 +1,4 @@
-"""Values stored by the sample's number in its data set: check the index of a batch, write the values of a batch."""
+"""Values stored by the sample's index in the training set: check the index of a batch, write its values."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections import Counter
 import torch
 from torch import Tensor
 
+from adiw.arguments import kind_of
 from adiw.matching.groups import are_few
 
 REPEATS = (
-    "draw them without replacement (shuffle=True), since weights replace drawing some more often, or allow it "
+    "draw them without replacement (shuffle=True), since weights make oversampling unnecessary, or allow it "
     "with adiw.ADIW(..., repeats=True), which stores the mean of a repeated sample's weights"
 )
 
@@ -18,22 +19,21 @@ REPEATS = (
 def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> tuple[Tensor, Tensor | None, bool]:
     """(index (n,) with bad entries replaced by ``size``, how many were bad, whether all are known to be distinct).
 
-    On the CPU a bad index, or a repeated one where ``repeats`` is false, is an error at once and the count is None.
-    On a GPU reading it would stall the step, so bad indices are counted there.
+    On the CPU a bad index raises, and so does a repeated one if ``repeats`` is false; the count is None. On a GPU
+    reading the index would stall the step, so bad entries are counted on the device.
 
     >>> check_index(torch.tensor([3, 5, 3]), 3, 10, repeats=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ValueError: sample 3 is twice in a batch, so the sampler repeats samples: draw them without replacement ...
     """
     if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
-        kind = index.dtype if isinstance(index, Tensor) else type(index).__name__
         raise TypeError(
-            f"index must be a tensor of integers, got {kind}: wrap the training set in adiw.Indexed, which makes it "
-            "the last part of every batch"
+            f"index must be a tensor of integers, got {kind_of(index)}: wrap the training set in adiw.Indexed, which "
+            "makes it the last part of every batch"
         )
     if index.shape != (count,):
         raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
-    index = index.long()  # first: a comparison in fewer bits would wrap ``size`` round
+    index = index.long()  # before any comparison: ``size`` may overflow a smaller dtype
     if index.is_cuda:
         bad = index.clamp(0, size - 1) != index
         return torch.where(bad, size, index), bad.sum(), False
@@ -55,8 +55,8 @@ def write_by_index(
 ) -> None:
     """slots[index] = values (n,) where ``mask`` (n,) is true; an index that occurs twice gets the mean of its values.
 
-    The last slot takes masked values and is then reset to one. ``distinct`` promises that every index is good and
-    occurs once.
+    Masked values are written to the last slot, which is then reset to one. ``distinct`` promises that every index is
+    valid and occurs once.
 
     >>> slots = torch.ones(4)
     >>> write_by_index(slots, torch.tensor([0, 0, 2]), torch.tensor([2.0, 4.0, 5.0]))
@@ -67,13 +67,13 @@ def write_by_index(
     values = values.to(slots.dtype)
     slots.index_copy_(0, index, values if distinct else mean_of_duplicates(index, values))
     if mask is not None or not distinct:
-        slots[-1:].fill_(1)  # an assignment would copy the number from the host
+        slots[-1:].fill_(1)  # an assignment would copy the value from the host
 
 
 def mean_of_duplicates(index: Tensor, values: Tensor) -> Tensor:
     """Give equal indices the mean of their values, (n,). Deterministic on every device.
 
-    All pairs are compared, which takes the fewest kernels; a large batch is sorted instead.
+    A small batch compares all pairs, which takes the fewest kernels; a large one is sorted.
 
     >>> mean_of_duplicates(torch.tensor([7, 3, 7]), torch.tensor([1.0, 5.0, 2.0]))
     tensor([1.5000, 5.0000, 1.5000])

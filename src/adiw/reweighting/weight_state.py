@@ -1,4 +1,4 @@
-"""Where the weights of all training samples are kept, with the counters of a weighting method."""
+"""The weights of all training samples, stored by index, and the counters of a weighting method."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from adiw.reweighting.values_by_index import check_index, write_by_index
 class Step:
     """The samples of one step: g from all processes, of which n belong to this process."""
 
-    index: Tensor  # (g,) numbers in the training set; ``padding`` where a process has fewer samples
+    index: Tensor  # (g,) in the training set; ``padding`` where a process has fewer samples than another
     finite: Tensor  # (g,) whether the loss is finite
     local_finite: Tensor  # (n,) the same for this process
-    num_samples: int | Tensor  # samples of all processes
-    padding: int
-    past_warmup: Tensor | None  # a boolean on the device, None where it is known to be true
-    distinct: bool  # whether it is known that no sample occurs twice
+    num_samples: int | Tensor  # of all processes, without padding
+    padding: int  # the index of padded rows: the size of the training set
+    past_warmup: Tensor | None  # a boolean on the device, None if known to be true
+    distinct: bool  # whether every sample is known to occur only once
     processes: Processes
     starts_group: bool  # whether this is the first step of several processes
 
@@ -42,15 +42,15 @@ class Step:
 class WeightState(nn.Module):
     """One weight per training sample, counters on the device, and the weighted mean of the losses.
 
-    Each process passes its part of the batch, and all processes keep the same state. One slot more than there are
-    samples takes what must not be stored: masked writes, bad indices and padding.
+    Each process passes its part of the batch, and all processes keep the same state. The buffers have one slot more
+    than there are samples, for what must not be stored: masked values, bad indices and padding.
 
     Args:
         num_train: size of the training set.
-        settings: the method and its settings as text; a state with other settings is refused.
+        settings: the method and its settings as text; ``load_state_dict`` refuses a state with other settings.
         repeats: whether a sample may occur twice in a process's batch.
         warmup_steps: first steps, in which all weights are one; None for one epoch.
-        keep_estimates: store the estimates beside the weights: they differ by a class prior or limits.
+        keep_estimates: also store the estimates, if a class prior or limits make them differ from the weights.
 
     >>> state = WeightState(3, "Uniform()")
     >>> losses = torch.tensor([0.5, float("nan")])
@@ -94,7 +94,7 @@ class WeightState(nn.Module):
 
     @property
     def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,); one for samples without one yet."""
+        """The last weight of every training sample, (num_train,); one for samples without an estimate."""
         return self.weight_slots[:-1]
 
     @property
@@ -110,7 +110,7 @@ class WeightState(nn.Module):
     def begin_step(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> Step:
         """Check the index (n,), gather the samples of all processes and count the step.
 
-        In the first step of several processes, all get the state of rank 0's ``method``.
+        In the first step of several processes, rank 0's state of ``method`` is copied to all.
         """
         if losses.device != self.seen_steps.device:
             raise ValueError(
@@ -168,7 +168,7 @@ class WeightState(nn.Module):
     ) -> Tensor:
         """Store the weights (g,), and the estimates (g,) if they are kept, where ``mask`` (g,) is true.
 
-        Nothing is stored during the warm-up. Returns the weights for the loss, which are one until then.
+        During the warm-up nothing is stored. Returns the weights for the loss, which are one during the warm-up.
         """
         past = step.past_warmup
         if past is not None:
@@ -194,9 +194,9 @@ class WeightState(nn.Module):
         bound: float | None = None,
         last: EstimationResult | None = None,
     ) -> Summary:
-        """Statistics of the weights. Reads them from the device.
+        """Statistics of the weights, read from the device.
 
-        Warns of losses that were not finite, and again whenever their number has doubled.
+        Warns of losses that were not finite, and again each time that their number has doubled.
         """
         self._raise_bad_indices()
         num_train = self._warn_nonfinite("training", self.nonfinite)
@@ -228,7 +228,7 @@ class WeightState(nn.Module):
             )
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """See ``nn.Module``. Raises if indices were bad, also when it is called for the method as a whole."""
+        """As in ``nn.Module``, but raises after bad indices, also as part of the state_dict of a whole method."""
         self._raise_bad_indices()
         return super().state_dict(*args, **kwargs)
 

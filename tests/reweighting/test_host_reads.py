@@ -1,4 +1,4 @@
-"""On a CPU the host reads whether all samples are included and then skips masks: the results are those of a GPU."""
+"""On a CPU the host checks whether all samples are included and then skips masks. The results do not change."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train(method: Any, breaks: bool) -> tuple[list[Tensor], dict[str, Any]]:
     return losses, reweight.state_dict()
 
 
-def assert_alike_both_ways(monkeypatch: pytest.MonkeyPatch, method: Any, breaks: bool) -> None:
+def assert_masks_change_nothing(monkeypatch: pytest.MonkeyPatch, method: Any, breaks: bool) -> None:
     losses, state = train(method, breaks)
     monkeypatch.setattr(batches, "host_can_read", lambda values: False)
     expected, of_a_gpu = train(method, breaks)
@@ -72,7 +72,7 @@ def assert_alike_both_ways(monkeypatch: pytest.MonkeyPatch, method: Any, breaks:
 
 
 def flat(state: dict[str, Any]) -> dict[str, Tensor]:
-    """The tensors of a state, also those within others."""
+    """The tensors of a nested state."""
     found = {}
     for key, value in state.items():
         if isinstance(value, dict):
@@ -88,7 +88,7 @@ def test_every_divergence(monkeypatch: pytest.MonkeyPatch, divergence: Any, brea
     def method(*given: Any) -> ADIW:
         return ADIW(*given, divergence, val_batch=6, warmup_steps=2, generator=Generator().manual_seed(0))
 
-    assert_alike_both_ways(monkeypatch, method, breaks)
+    assert_masks_change_nothing(monkeypatch, method, breaks)
 
 
 @pytest.mark.parametrize("repeats", [False, True])
@@ -98,20 +98,20 @@ def test_every_setting(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
         generator = Generator().manual_seed(0)
         return ADIW(*given, **{"val_batch": 6, "repeats": repeats, "generator": generator, **settings})
 
-    assert_alike_both_ways(monkeypatch, method, breaks=False)
+    assert_masks_change_nothing(monkeypatch, method, breaks=False)
 
 
 @pytest.mark.parametrize("breaks", [False, True])
 def test_diw(monkeypatch: pytest.MonkeyPatch, breaks: bool) -> None:
-    assert_alike_both_ways(monkeypatch, lambda *given: DIW(*given, val_batch=6, warmup_steps=2), breaks)
+    assert_masks_change_nothing(monkeypatch, lambda *given: DIW(*given, val_batch=6, warmup_steps=2), breaks)
 
 
-def test_there_is_no_mask_where_all_samples_are_included() -> None:
+def test_there_is_no_mask_if_all_samples_are_included() -> None:
     train, val = torch.tensor([[0.1], [0.2]]), torch.tensor([[0.3]])
     assert match(train, val).membership_train is None
     assert match(train, val).membership_val is None
-    broken = torch.tensor([[math.nan]])
-    for one, other in ((torch.cat([train, broken]), val), (train, torch.cat([val, broken]))):
+    nonfinite = torch.tensor([[math.nan]])
+    for one, other in ((torch.cat([train, nonfinite]), val), (train, torch.cat([val, nonfinite]))):
         found = match(one, other)
         membership_train, membership_val = found.membership_train, found.membership_val
         assert membership_train is not None
@@ -120,32 +120,32 @@ def test_there_is_no_mask_where_all_samples_are_included() -> None:
         assert membership_val.tolist() == [True, False][: len(other)]
 
 
-def test_no_mask_gives_what_a_mask_of_true_gives() -> None:
+def test_no_mask_equals_a_mask_of_true() -> None:
     z_train, z_val = torch.rand(4, 1), torch.rand(3, 1)
-    said, each = match(z_train, z_val), MatchedBatches(z_train, z_val, torch.ones(4).bool(), torch.ones(3).bool())
+    found, masked = match(z_train, z_val), MatchedBatches(z_train, z_val, torch.ones(4).bool(), torch.ones(3).bool())
     for name in ("group_train", "group_val", "included_train", "included_val", "num_train", "num_val", "share_val"):
-        assert_close(getattr(said, name), getattr(each, name))
+        assert_close(getattr(found, name), getattr(masked, name))
     for sides in (("train", "train"), ("train", "val"), ("val", "train")):
-        assert torch.equal(said.same(*sides), each.same(*sides))
-    assert_close(said.sum_train(z_train[:, 0]), each.sum_train(z_train[:, 0]))
-    assert_close(said.sum_val(z_val[:, 0]), each.sum_val(z_val[:, 0]))
+        assert torch.equal(found.same(*sides), masked.same(*sides))
+    assert_close(found.sum_train(z_train[:, 0]), masked.sum_train(z_train[:, 0]))
+    assert_close(found.sum_val(z_val[:, 0]), masked.sum_val(z_val[:, 0]))
 
 
-def test_values_whose_sum_is_too_large_are_asked_one_by_one() -> None:
+def test_values_whose_sum_overflows_are_checked_one_by_one() -> None:
     large = torch.full((4,), 3e38)
     assert finite_mask(large) is not None
     assert bool(finite_mask(large).all())  # type: ignore[union-attr]
 
 
-def test_the_host_reads_nothing_from_a_device() -> None:
-    """The meta device stands for it: a number of it is no number. Compiled steps are in test_dynamic_compiled."""
+def test_the_host_reads_nothing_from_another_device() -> None:
+    """The meta device simulates a GPU: its tensors have no values. test_adiw_compiled tests compiled steps."""
     assert finite_mask(torch.zeros(3, device="meta")).shape == (3,)  # type: ignore[union-attr]
     assert none_if_true(torch.ones((), dtype=torch.bool, device="meta")) is not None
     assert none_if_true(torch.tensor(True)) is None
     assert none_if_true(torch.tensor(False)) is not None
 
 
-def test_a_divergence_cannot_reach_what_the_method_remembers() -> None:
+def test_a_divergence_cannot_change_the_tensors_of_the_method() -> None:
     z_train, z_val = torch.rand(4, 1), torch.rand(3, 1)
     before = z_train.clone(), z_val.clone()
     found = match(z_train, z_val)

@@ -1,4 +1,4 @@
-"""A training step never asks the device for a value: here by watching the operators, on a GPU in tests/gpu."""
+"""A training step never synchronises with the host. The operators are checked here; tests/gpu checks on a GPU."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.matching import batches
 from adiw.reweighting import weight_state
 
-# Operators whose result, or whose result's shape, a host must wait for; and the one by which a number from the host
-# becomes a tensor (x[0] = 1.0), which is then copied to the device.
-WAITING = {"_local_scalar_dense", "item", "is_nonzero", "nonzero", "masked_select", "unique", "_unique2", "equal"}
-WAITING |= {"lift_fresh"}
+# Operators that make the host wait for their result or its shape.
+SYNCHRONISING = {
+    *("_local_scalar_dense", "item", "is_nonzero", "nonzero", "masked_select", "unique", "_unique2", "equal"),
+    "lift_fresh",  # a number from the host as a tensor (x[0] = 1.0), which is then copied to the device
+}
 
 
-class NoWaiting(TorchDispatchMode):
+class NoSynchronisation(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         indices = args[1] if name.startswith("index") and isinstance(args[1], (list, tuple)) else []
         boolean_index = any(isinstance(i, Tensor) and i.dtype == torch.bool for i in indices)
-        if name in WAITING or boolean_index:
-            raise AssertionError(f"a host would wait for {func}")
+        if name in SYNCHRONISING or boolean_index:
+            raise AssertionError(f"the host would wait for {func}")
         return func(*args, **(kwargs or {}))
 
 
 def count_bad(index: Tensor, count: int, size: int, repeats: bool) -> tuple[Tensor, Tensor, bool]:
-    """What ``check_index`` does on a GPU: on the CPU it looks at the index at once, and may."""
+    """What ``check_index`` does on a GPU. On the CPU it reads the index, which is allowed there."""
     bad = (index < 0) | (index >= size)
     return torch.where(bad, size, index), bad.sum(), False
 
@@ -68,7 +69,7 @@ def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, **settings: Any) -> 
     }
     reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 20, divergence, repeats=True, **settings)
     x, y, index = torch.randn(3, 8, 3), torch.arange(24).view(3, 8) % 4, torch.randint(-1, 21, (3, 8))
-    with NoWaiting():
+    with NoSynchronisation():
         for step in range(3):
             reweight(model(x[step]), y[step], index[step], inputs=x[step]).backward()
 
@@ -115,11 +116,11 @@ def test_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> 
         lambda x: x.unique(),
         pytest.param(
             lambda x: x.__setitem__(0, 1.0),
-            marks=pytest.mark.skipif(torch.__version__ >= "2.15", reason="from 2.15 on nobody waits for it"),
+            marks=pytest.mark.skipif(torch.__version__ >= "2.15", reason="does not synchronise from 2.15 on"),
         ),
         lambda x: x.new_tensor([1.0]),
     ],
 )
-def test_the_watch_sees_every_way_to_wait(wait: Any) -> None:
-    with pytest.raises(AssertionError, match="a host would wait"), NoWaiting():
+def test_every_synchronisation_is_detected(wait: Any) -> None:
+    with pytest.raises(AssertionError, match="the host would wait"), NoSynchronisation():
         wait(torch.arange(4.0))

@@ -1,4 +1,4 @@
-"""Losses that are not finite: counted and named, without effect on other samples' weights and gradients."""
+"""Losses that are not finite are counted and reported, and do not affect the weights and gradients of others."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def call(reweight: ADIW, values: Tensor, index: Tensor) -> tuple[Tensor, Tensor]
     return loss.detach(), outputs.grad * len(values)
 
 
-@pytest.mark.parametrize("broken", [NAN, INF, -INF])
+@pytest.mark.parametrize("nonfinite", [NAN, INF, -INF])
 @pytest.mark.parametrize("divergence", COMPARABLE)
-def test_the_others_are_weighted_as_if_the_broken_sample_were_not_there(divergence: Any, broken: float) -> None:
-    spoilt, whole = make(divergence), make(divergence)
-    values = torch.cat([TRAIN[:3], torch.tensor([broken]), TRAIN[3:]])
+def test_a_nonfinite_loss_does_not_change_the_weights_of_others(divergence: Any, nonfinite: float) -> None:
+    affected, clean = make(divergence), make(divergence)
+    values = torch.cat([TRAIN[:3], torch.tensor([nonfinite]), TRAIN[3:]])
     index = torch.tensor([0, 1, 2, 9, 3, 4, 5, 6])
     for _ in range(3):
-        loss, weights = call(spoilt, values, index)
-        expected_loss, expected = call(whole, TRAIN, torch.arange(7))
+        loss, weights = call(affected, values, index)
+        expected_loss, expected = call(clean, TRAIN, torch.arange(7))
         torch.testing.assert_close(weights[[0, 1, 2, 4, 5, 6, 7]], expected)
         assert weights[3] == 0
-        torch.testing.assert_close(loss * 8, expected_loss * 7)  # a sum over the sound samples, over all n
-    torch.testing.assert_close(spoilt.weights, whole.weights)
-    assert spoilt.weights[9] == 1  # the broken one was never estimated
-    assert spoilt.weights.std() > 0.05
+        torch.testing.assert_close(loss * 8, expected_loss * 7)  # the sum over the finite losses, divided by all n
+    torch.testing.assert_close(affected.weights, clean.weights)
+    assert affected.weights[9] == 1  # the nonfinite one was never estimated
+    assert affected.weights.std() > 0.05
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_the_network_critic_and_all_others_stay_finite(divergence: Any) -> None:
+def test_every_divergence_stays_finite(divergence: Any) -> None:
     reweight = make(divergence)
     for step in range(4):
         values = TRAIN.clone()
@@ -84,28 +84,28 @@ def test_the_network_critic_and_all_others_stay_finite(divergence: Any) -> None:
 
 
 @pytest.mark.parametrize("divergence", [MMD(width=0.3), Squared(width=0.3, step_size=0.1)])
-def test_nor_do_the_limits_count_it(divergence: Any) -> None:
-    spoilt, whole = make(divergence, mean_one=True), make(divergence, mean_one=True)
-    call(spoilt, torch.cat([TRAIN, torch.tensor([INF])]), torch.arange(8))
-    call(whole, TRAIN, torch.arange(7))
-    torch.testing.assert_close(spoilt.weights[:7], whole.weights[:7])
+def test_limits_exclude_nonfinite_losses(divergence: Any) -> None:
+    affected, clean = make(divergence, mean_one=True), make(divergence, mean_one=True)
+    call(affected, torch.cat([TRAIN, torch.tensor([INF])]), torch.arange(8))
+    call(clean, TRAIN, torch.arange(7))
+    torch.testing.assert_close(affected.weights[:7], clean.weights[:7])
 
 
-@pytest.mark.parametrize("broken", [NAN, INF])
+@pytest.mark.parametrize("nonfinite", [NAN, INF])
 @pytest.mark.parametrize("divergence", COMPARABLE)
-def test_a_broken_validation_sample_is_left_out(divergence: Any, broken: float) -> None:
-    spoilt = make(divergence, val=torch.cat([VAL, torch.tensor([broken])]))
-    whole = make(divergence)
+def test_a_nonfinite_validation_loss_is_excluded(divergence: Any, nonfinite: float) -> None:
+    affected = make(divergence, val=torch.cat([VAL, torch.tensor([nonfinite])]))
+    clean = make(divergence)
     for _ in range(3):
-        call(spoilt, TRAIN, torch.arange(7))
-        call(whole, TRAIN, torch.arange(7))
-    torch.testing.assert_close(spoilt.weights, whole.weights)
+        call(affected, TRAIN, torch.arange(7))
+        call(clean, TRAIN, torch.arange(7))
+    torch.testing.assert_close(affected.weights, clean.weights)
     with pytest.warns(UserWarning, match=r"3 validation losses so far were not finite.*validation samples: 9$"):
-        assert spoilt.summary().nonfinite_val == 3
+        assert affected.summary().nonfinite_val == 3
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_a_validation_set_that_is_broken_as_a_whole_weighs_nothing(divergence: Any) -> None:
+def test_without_finite_validation_losses_all_weights_are_zero(divergence: Any) -> None:
     reweight = make(divergence, val=torch.full((4,), NAN))
     loss, weights = call(reweight, TRAIN, torch.arange(7))
     assert loss == 0
@@ -115,7 +115,7 @@ def test_a_validation_set_that_is_broken_as_a_whole_weighs_nothing(divergence: A
 
 @pytest.mark.parametrize("limits", [{}, {"mean_one": True, "cap": 2.0, "min_ess": 0.5}])
 @pytest.mark.parametrize("divergence", ALL)
-def test_a_batch_that_is_broken_as_a_whole_gives_zero(divergence: Any, limits: dict[str, Any]) -> None:
+def test_a_batch_without_finite_losses_has_a_loss_of_zero(divergence: Any, limits: dict[str, Any]) -> None:
     reweight = make(divergence, **limits)
     call(reweight, TRAIN, torch.arange(7))
     before = reweight.weights.clone()
@@ -123,18 +123,18 @@ def test_a_batch_that_is_broken_as_a_whole_gives_zero(divergence: Any, limits: d
     assert loss == 0
     assert not weights.any()
     assert torch.equal(reweight.weights, before)
-    call(reweight, TRAIN, torch.arange(7))  # and training goes on
+    call(reweight, TRAIN, torch.arange(7))  # training continues
     assert reweight.weights.isfinite().all()
 
 
-def test_broken_samples_in_the_warm_up_do_not_reach_the_loss_either() -> None:
+def test_nonfinite_losses_are_excluded_in_the_warm_up() -> None:
     reweight = make(KL(), warmup_steps=1)
     loss, weights = call(reweight, torch.tensor([1.0, NAN, 2.0]), torch.arange(3))
     assert loss == 1
     assert weights.tolist() == [1.0, 0.0, 1.0]
 
 
-def test_they_are_counted_and_named_at_the_summary() -> None:
+def test_the_summary_counts_and_lists_nonfinite_losses() -> None:
     reweight = make(KL())
     call(reweight, torch.tensor([0.1, NAN, 0.3, INF]), torch.tensor([0, 4, 2, 7]))
     call(reweight, torch.tensor([0.1, NAN, 0.3]), torch.tensor([0, 4, 2]))
@@ -147,7 +147,7 @@ def test_they_are_counted_and_named_at_the_summary() -> None:
         fresh.summary()
 
 
-def test_a_sound_run_warns_of_nothing() -> None:
+def test_finite_losses_cause_no_warning() -> None:
     reweight = make(KL())
     call(reweight, TRAIN, torch.arange(7))
     with warnings.catch_warnings():
@@ -171,12 +171,12 @@ def regression(target: Tensor) -> tuple[nn.Module, Tensor]:
     return model, loss.detach()
 
 
-@pytest.mark.parametrize("broken", [INF, NAN])
-def test_model_gradients_stay_finite_and_are_those_of_the_sound_samples(broken: float) -> None:
-    model, loss = regression(torch.tensor([0.5, -0.5, 0.1, broken]))
-    sound, expected = regression(torch.tensor([0.5, -0.5, 0.1]))
+@pytest.mark.parametrize("nonfinite", [INF, NAN])
+def test_model_gradients_are_those_of_the_finite_losses(nonfinite: float) -> None:
+    model, loss = regression(torch.tensor([0.5, -0.5, 0.1, nonfinite]))
+    finite, expected = regression(torch.tensor([0.5, -0.5, 0.1]))
     torch.testing.assert_close(loss * 4, expected * 3)
-    for ours, theirs in zip(model.parameters(), sound.parameters(), strict=True):
+    for ours, theirs in zip(model.parameters(), finite.parameters(), strict=True):
         assert ours.grad is not None
         assert ours.grad.abs().sum() > 0
         torch.testing.assert_close(ours.grad * 4, theirs.grad * 3)  # type: ignore[operator]
@@ -185,7 +185,7 @@ def test_model_gradients_stay_finite_and_are_those_of_the_sound_samples(broken: 
 def test_model_gradients_stay_finite_under_cross_entropy_with_an_infinite_logit() -> None:
     torch.manual_seed(0)
     model, mask = nn.Linear(2, 3), torch.zeros(4, 3)
-    mask[2, 1] = -INF  # a class that is masked out, yet is the label
+    mask[2, 1] = -INF  # the label is a masked class
     x, y = torch.randn(4, 2), torch.tensor([0, 1, 1, 2])
     val_set = TensorDataset(torch.randn(5, 2), torch.randint(3, (5,)))
     reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 10, warmup_steps=0)
@@ -229,23 +229,23 @@ def with_features(divergence: Any) -> ADIW:
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_broken_features_keep_their_weights_and_leave_the_others_alone(divergence: Any) -> None:
-    reweight, whole = with_features(divergence), with_features(divergence)
+def test_nonfinite_features_keep_their_weights_and_do_not_change_others(divergence: Any) -> None:
+    reweight, clean = with_features(divergence), with_features(divergence)
     features = torch.randn(6, 3, generator=Generator().manual_seed(2))
     features[4, 1] = NAN
-    outputs, y, sound = torch.ones(6, 1), torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 1, 2, 3, 5])
+    outputs, y, finite = torch.ones(6, 1), torch.tensor([0, 1, 0, 1, 0, 1]), torch.tensor([0, 1, 2, 3, 5])
     loss = reweight(outputs, y, torch.arange(6), features=features)
     assert loss.isfinite()
     assert reweight.weights.isfinite().all()
     assert reweight.weights[4] == 1
-    if not isinstance(divergence, Wasserstein):  # vectors need the network, which is not comparable
-        whole(outputs[sound], y[sound], sound, features=features[sound])
-        torch.testing.assert_close(reweight.weights, whole.weights)
+    if not isinstance(divergence, Wasserstein):  # vectors need the network, which draws other random numbers
+        clean(outputs[finite], y[finite], finite, features=features[finite])
+        torch.testing.assert_close(reweight.weights, clean.weights)
 
 
 @pytest.mark.parametrize("divergence", ALL)
-def test_a_stored_value_that_is_no_number_starts_afresh(divergence: Any) -> None:
-    """As it may be in a state that was loaded."""
+def test_a_stored_nan_counts_as_not_estimated(divergence: Any) -> None:
+    """A loaded state may contain such values."""
     reweight, fresh = make(divergence), make(divergence)
     reweight.weight_state.estimates[3] = NAN
     if hasattr(reweight, "coefficients"):
