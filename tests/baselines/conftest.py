@@ -1,4 +1,4 @@
-"""These tests run many tiny operations: a second thread only waits, and for long when the machine is busy."""
+"""These tests run many tiny operations, which a second thread would slow down."""
 
 from __future__ import annotations
 

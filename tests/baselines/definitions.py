@@ -16,7 +16,7 @@ CRITERION = nn.CrossEntropyLoss(reduction="none")
 
 
 def losses_at(model: nn.Module, theta: dict[str, Tensor], batch: Batch) -> Tensor:
-    """Per-sample losses in the model's mode; batch norm's averages change on copies."""
+    """Per-sample losses in the model's current mode; the running averages of batch norm change on copies only."""
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     with sdpa_kernel(SDPBackend.MATH):  # the fused attention has no second derivative
         outputs = functional_call(model, {**theta, **buffers}, (batch[0],))

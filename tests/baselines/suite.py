@@ -1,4 +1,4 @@
-"""What every baseline owes its users: one case per class, a toy problem, and the checks that each must pass."""
+"""The shared suite of the baselines: one case per class, a toy problem, and checks that each case must pass."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def make(factory: Factory, model: nn.Module, seed: int = 0, **options: Any) -> A
 
 
 def batches(epochs: int, start: int = 0) -> Iterator[Tensor]:
-    """Indices of the batches, in an order of their own for each epoch."""
+    """Indices of the batches, in another order in each epoch."""
     for epoch in range(start, start + epochs):
         yield from torch.randperm(N, generator=torch.Generator().manual_seed(epoch)).split(BATCH)
 
@@ -108,7 +108,7 @@ def check_training_lowers_the_loss(factory: Factory) -> None:
 
 
 def check_weights_are_those_of_the_loss(factory: Factory) -> None:
-    """The shared unit: the loss is mean(weights * loss); samples not seen yet keep their first weight."""
+    """The loss is mean(weights * loss). Samples outside the batch keep their first weight."""
     model = make_model()
     reweight = make(factory, model)
     first = reweight.weights.clone()
@@ -138,7 +138,7 @@ def check_eval_freezes(factory: Factory) -> None:
 
 
 def check_resumes_bit_for_bit(factory: Factory) -> None:
-    """Half of a run, a file, and the other half by a fresh model with another seed: the whole run."""
+    """A run saved to a file halfway and resumed by a new model with another seed equals an uninterrupted run."""
     model = make_model(batch_norm=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     reweight = make(factory, model)
@@ -167,8 +167,8 @@ def check_a_loaded_state_is_a_copy(factory: Factory) -> None:
     assert same(reweight.state_dict(), before)
 
 
-def check_model_is_left_alone(factory: Factory) -> None:
-    """The model is no part of the method, and a call changes nothing of it: modes, buffers, gradients, randomness."""
+def check_model_does_not_change(factory: Factory) -> None:
+    """The model is not part of the method, and a call does not change its modes, buffers, gradients or randomness."""
     model = make_model(batch_norm=True)
     model[2].eval()
     index = torch.arange(BATCH)
@@ -189,7 +189,7 @@ def check_model_is_left_alone(factory: Factory) -> None:
 
 
 def check_gradient_is_that_of_fixed_weights(factory: Factory) -> None:
-    """The weights count as constants: nothing flows through them."""
+    """The weights are constants: no gradient flows through them."""
     model = make_model()
     reweight = make(factory, model)
     index = torch.arange(BATCH)
@@ -201,38 +201,38 @@ def check_gradient_is_that_of_fixed_weights(factory: Factory) -> None:
         torch.testing.assert_close(got, want)
 
 
-def check_bad_index_is_named(factory: Factory) -> None:
+def check_bad_index_is_an_error(factory: Factory) -> None:
     model = make_model()
     reweight = make(factory, model)
     before = through_a_file(reweight.state_dict())
-    for index, error, words in (
+    for index, error, message in (
         (torch.tensor([0, N]), IndexError, f"index {N} is not in the training set"),
         (torch.tensor([0, -1]), IndexError, "index -1 is not in the training set"),
         (torch.tensor([0.0, 1.0]), TypeError, "index must be a tensor of integers"),
         (torch.tensor([0]), ValueError, "but there are 2 losses"),
     ):
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=message):
             reweight(model(X[:2]), Y[:2], index, inputs=X[:2])
     assert same(reweight.state_dict(), before)
 
 
-def check_scalar_criterion_is_refused(factory: Factory) -> None:
+def check_scalar_criterion_is_an_error(factory: Factory) -> None:
     model = make_model()
     reweight = make(factory, model, criterion=nn.CrossEntropyLoss())
     with pytest.raises(ValueError, match='reduction="none"'):
         one_step(reweight, model, torch.arange(4))
 
 
-def broken_at_minus_one(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy, but for a target of -1 neither the loss nor its gradient is a number."""
+def nonfinite_at_minus_one(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy, except that for a target of -1 the loss and its gradient are not finite."""
     losses = nn.functional.cross_entropy(outputs, targets.clamp_min(0), reduction="none")
     below_zero = outputs[:, 0] - outputs[:, 0].detach() - 1
     return torch.where(targets < 0, torch.where(targets < 0, below_zero, 1).sqrt(), losses)
 
 
-def check_a_broken_sample_spoils_nothing(factory: Factory) -> None:
+def check_a_nonfinite_loss_changes_nothing_else(factory: Factory) -> None:
     model = make_model()
-    reweight = make(factory, model, criterion=broken_at_minus_one)
+    reweight = make(factory, model, criterion=nonfinite_at_minus_one)
     index, y = torch.arange(BATCH), Y[:BATCH].clone()
     first = reweight.weights.clone()
     y[3] = -1
@@ -247,16 +247,16 @@ def check_a_broken_sample_spoils_nothing(factory: Factory) -> None:
         assert reweight.summary().nonfinite_train == 1
 
 
-def check_broken_validation_samples_spoil_nothing(factory: Factory) -> None:
+def check_nonfinite_validation_losses_change_nothing_else(factory: Factory) -> None:
     model = make_model()
     x, y = VAL_SET.tensors
-    for broken in (x.clone().index_fill_(0, torch.tensor([5]), float("nan")), torch.full_like(x, float("nan"))):
-        reweight = make(factory, model, val_set=TensorDataset(broken, y))
+    for inputs in (x.clone().index_fill_(0, torch.tensor([5]), float("nan")), torch.full_like(x, float("nan"))):
+        reweight = make(factory, model, val_set=TensorDataset(inputs, y))
         for index in batches(epochs=1):
             assert bool(one_step(reweight, model, index).isfinite())
         assert bool(reweight.weights.isfinite().all())
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the broken validation samples, where they are used
+            warnings.simplefilter("ignore")  # of the nonfinite validation losses, for methods that use them
             reweight.summary()
 
 

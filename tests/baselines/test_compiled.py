@@ -1,4 +1,4 @@
-"""DIW's solver, and L2R and MW-Net with virtual passes, that torch.compile has translated: the same steps."""
+"""Compiled, DIW's solver and the passes of L2R and MW-Net give the same steps."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.counting import Counting
 VIRTUAL: dict[str, Callable[..., Any]] = {"l2r": L2R, "mw-net": MWNet}
 METHODS = {"diw": partial(DIW, width=0.5, warmup_steps=0), **VIRTUAL}
 N, VAL, STEPS = 12, 8, 4
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # a warning of PyTorch's compiler at its first import
 
 
 def train(
     method: str, model: nn.Module, backend: Any = None, whole: Any = None, autocast: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
-    """Weights and parameters after a few steps; ``backend`` and ``whole`` translate the passes and the network."""
+    """Weights and parameters after a few steps. ``backend`` compiles the method's passes, ``whole`` the model."""
     torch.compiler.reset()
     model = copy.deepcopy(model)
     if whole is not None:
@@ -60,7 +60,7 @@ def test_the_same_steps(method: str, whole: str | None) -> None:
 
 @pytest.mark.parametrize("method", VIRTUAL)
 def test_autocast(method: str) -> None:
-    """Narrow tangents of batch norm, whose weights are float32, go on into narrow layers."""
+    """Batch norm has float32 weights, but its tangents must have the half precision of the next layer."""
     model = build(MODELS["batch_norm"], torch.float32)[2:]  # its convolution is not available on every processor
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.BatchNorm1d(64), *model[1])
     compiled, plain = train(method, model, "aot_eager", autocast=True), train(method, model, autocast=True)
@@ -71,7 +71,7 @@ def test_autocast(method: str) -> None:
 def test_every_pass_is_one_graph(method: str, passes: int) -> None:
     backend = Counting()
     train(method, build(MODELS["batch_norm"]), backend)
-    # The gradients from the first step on, and their JVP from the second on: the first asks for their operators.
+    # Gradients are compiled from the first step on, the JVP from the second on: the first step runs it eagerly.
     assert backend.calls == passes * STEPS + STEPS - 1
     assert backend.graphs == passes + 1
 
@@ -84,7 +84,7 @@ def test_an_iteration_of_the_solver_is_one_graph() -> None:
 
 @pytest.mark.parametrize("method", VIRTUAL)
 def test_operators_without_forward_mode(method: str) -> None:
-    """The derivative is the one that the operator gives, not that of what it does."""
+    """The derivative is the one that the operator defines, not that of the code of its forward function."""
     backend, model = Counting(), build(FALLBACK["custom"])
     with pytest.warns(UserWarning, match="double backward"):
         compiled = train(method, model, backend)
@@ -95,7 +95,7 @@ def test_operators_without_forward_mode(method: str) -> None:
 
 
 class Breaking(nn.Module):
-    """A layer that torch.compile cannot translate."""
+    """A layer that breaks the graph of torch.compile."""
 
     def forward(self, x: Tensor) -> Tensor:
         torch._dynamo.graph_break()

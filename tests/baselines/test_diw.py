@@ -1,4 +1,4 @@
-"""DIW: which losses it matches, with which kernel, and what becomes of its weights."""
+"""DIW: the losses that it matches, its kernel, and its weights in the loss."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_quantile_width_is_gamma_of_the_public_code() -> None:
     torch.testing.assert_close(problem.k, ours.k, rtol=1e-10, atol=0)
 
 
-def test_quantile_ignores_broken_samples_and_survives_a_batch_of_one() -> None:
+def test_quantile_ignores_nonfinite_samples_and_works_for_a_batch_of_one() -> None:
     z_val = torch.ones(1, 1)
     z_train = torch.tensor([[0.0], [1.0], [float("nan")], [5.0]])
     assert float(quantile_gamma(match(z_train, z_val), share=0.5)) == 4
@@ -88,18 +88,18 @@ def test_warm_up(warmup_steps: int | None, warm: int) -> None:
 
 
 def test_settings_are_checked() -> None:
-    for settings, words in (
+    for settings, message in (
         ({"width": 0.0}, 'width must be a positive number .sigma. or "quantile", got 0.0'),
         ({"width": "median"}, "width must be a positive number .sigma. or \"quantile\", got 'median'"),
         ({"solver": "mosek"}, "unknown solver 'mosek': expected one of 'gpu', 'cvxopt', 'osqp'"),
         ({"reduction": "none"}, 'reduction must be "mean" or "sum", got \'none\''),
         ({"warmup_steps": -1}, "warmup_steps must be at least 0, got -1"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             make(DIW, make_model(), **settings)
 
 
-def test_the_state_of_other_settings_is_refused() -> None:
+def test_a_state_with_other_settings_is_an_error() -> None:
     state = make(DIW, make_model(), width=0.1).state_dict()
     with pytest.raises(ValueError, match=r"made with DIW\(width=0.1, .*, but this is DIW\(width=0.2"):
         make(DIW, make_model(), width=0.2).load_state_dict(state)

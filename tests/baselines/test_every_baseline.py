@@ -23,7 +23,7 @@ def test_every_baseline(name: str, check: Callable[[Factory], None]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_missing_inputs_are_asked_for_by_those_that_need_them(name: str) -> None:
+def test_missing_inputs_are_an_error_for_methods_that_need_them(name: str) -> None:
     model, index = make_model(), torch.arange(BATCH)
     reweight = make(CASES[name], model)
     if name not in NEED_INPUTS:
@@ -34,7 +34,7 @@ def test_missing_inputs_are_asked_for_by_those_that_need_them(name: str) -> None
 
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - NEED_INPUTS))
-def test_no_validation_set_where_none_is_used(name: str) -> None:
+def test_methods_without_validation_accept_none(name: str) -> None:
     model, index = make_model(), torch.arange(BATCH)
     reweight = make(CASES[name], model, val_set=None)
     assert bool(reweight(model(X[index]), Y[index], index).isfinite())
@@ -51,12 +51,12 @@ def test_summary_counts_the_steps(name: str) -> None:
     assert summary.nonfinite_train == summary.nonfinite_val == 0
 
 
-def test_the_state_of_another_method_is_refused() -> None:
+def test_a_state_of_another_method_is_an_error() -> None:
     state = make(CASES["Uniform"], make_model()).state_dict()
     with pytest.raises(ValueError, match=r"made with Uniform\(\), but this is Fixed\(\)"):
         make(CASES["Fixed"], make_model()).load_state_dict(state)
 
 
-def test_the_training_set_is_not_empty() -> None:
+def test_an_empty_training_set_is_an_error() -> None:
     with pytest.raises(ValueError, match="num_train must be at least 1, got 0"):
         baselines.Uniform(make_model(), torch.nn.CrossEntropyLoss(reduction="none"), None, 0)

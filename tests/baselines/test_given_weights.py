@@ -1,4 +1,4 @@
-"""Uniform, Random and Fixed: the baselines that do not look at the validation set."""
+"""Uniform, Random and Fixed: the baselines that do not use the validation set."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_no_positive_draw_means_uniform() -> None:
     assert drawn == [1.0] * 8  # a batch of one weighs one, whether its draw is positive or not
 
 
-def test_fixed_weights_weigh_the_loss_and_stay() -> None:
+def test_fixed_weights_weight_the_loss_and_do_not_change() -> None:
     model = make_model()
     given = torch.rand(N, generator=torch.Generator().manual_seed(0))
     reweight = make(Fixed, model, weights=given)
@@ -58,12 +58,12 @@ def test_fixed_weights_weigh_the_loss_and_stay() -> None:
     losses = nn.functional.cross_entropy(model(X[index]), Y[index], reduction="none")
     torch.testing.assert_close(one_step(reweight, model, index), (given[index] * losses).mean())
     assert torch.equal(reweight.weights, given)
-    given.zero_()  # ours are a copy
+    given.zero_()  # the method has a copy
     assert bool(reweight.weights.any())
 
 
 @pytest.mark.parametrize(
-    ("weights", "words"),
+    ("weights", "message"),
     [
         (torch.ones(N - 1), rf"one number per training sample, \({N},\), got \({N - 1},\)"),
         (torch.ones(N, 1), "one number per training sample"),
@@ -71,8 +71,8 @@ def test_fixed_weights_weigh_the_loss_and_stay() -> None:
         (torch.ones(N).index_fill(0, torch.tensor([9]), float("nan")), "sample 9 has nan"),
     ],
 )
-def test_fixed_weights_are_checked(weights: torch.Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_fixed_weights_are_checked(weights: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make(Fixed, make_model(), weights=weights)
 
 

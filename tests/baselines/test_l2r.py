@@ -19,7 +19,7 @@ TRAIN_BATCH, VAL_BATCH = images(N, seed=1), images(VAL, seed=2)
 
 
 def make(model: nn.Module, val: Batch = VAL_BATCH) -> L2R:
-    """With the validation set as one batch; its order does not matter to the mean."""
+    """L2R whose validation batch is the whole validation set, so that the order does not matter."""
     return L2R(model, CRITERION, TensorDataset(*val), N, val_batch=VAL).double()
 
 
@@ -53,7 +53,7 @@ def test_passes_run_in_the_mode_of_the_model(mode: bool) -> None:
 
 
 @pytest.mark.parametrize("factory", FALLBACK.values(), ids=FALLBACK)
-def test_operators_without_forward_mode_fall_back_and_say_so_once(factory: Callable[[], nn.Module]) -> None:
+def test_operators_without_forward_mode_use_double_backward_and_warn_once(factory: Callable[[], nn.Module]) -> None:
     model = build(factory, torch.float32)
     train, val = images(N, 1, torch.float32), images(VAL, 2, torch.float32)
     reweight = make(model, val)
@@ -80,7 +80,7 @@ def test_shared_unused_and_frozen_parameters() -> None:
     model = build(Tied)
     reweight = make(model)
     step(reweight, model)
-    model.unused = None  # the definition above has no word for a parameter without a gradient
+    model.unused = None  # the definition above cannot handle a parameter without a gradient
     expected = l2r_weights(model, TRAIN_BATCH, VAL_BATCH)
     torch.testing.assert_close(reweight.weights / N, expected, rtol=0, atol=1e-10)
     model.first.bias.requires_grad_(False)
@@ -98,8 +98,8 @@ def test_compiled_models() -> None:
     torch.testing.assert_close(other.weights, reweight.weights, rtol=0, atol=1e-10)
 
 
-def test_no_agreement_means_no_weight() -> None:
-    """Validation labels opposed to the training labels: every product is negative, and 0 / 0 is 0."""
+def test_weights_are_zero_if_all_products_are_negative() -> None:
+    """The validation labels contradict the training labels, so every product is negative. Then 0 / 0 counts as 0."""
     model = nn.Linear(1, 2, bias=False).double()
     with torch.no_grad():
         model.weight.zero_()
@@ -113,19 +113,19 @@ def test_no_agreement_means_no_weight() -> None:
     assert not bool(model.weight.grad.any())
 
 
-def test_a_broken_sample_leaves_the_others_in_proportion() -> None:
+def test_a_nonfinite_loss_keeps_the_proportions_of_the_others() -> None:
     model = build(MODELS["cnn"])
     reweight = make(model)
     x, y = TRAIN_BATCH
-    broken = x.clone()
-    broken[0] = float("nan")
-    step(reweight, model, (broken, y))
+    with_nan = x.clone()
+    with_nan[0] = float("nan")
+    step(reweight, model, (with_nan, y))
     expected = l2r_weights(model, (x[1:], y[1:]), VAL_BATCH)
     torch.testing.assert_close(reweight.weights[1:] / N, expected, rtol=0, atol=1e-10)
 
 
-def test_the_validation_set_is_read_in_turn() -> None:
-    """With batches of half the set, the third step sees what the first saw."""
+def test_the_validation_batches_cycle() -> None:
+    """With batches of half the set, the third step uses the same samples as the first."""
     model = build(MODELS["mlp"])
     reweight = L2R(model, CRITERION, TensorDataset(*VAL_BATCH), N, val_batch=VAL // 2).double()
     seen = []
@@ -137,7 +137,7 @@ def test_the_validation_set_is_read_in_turn() -> None:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_batch_norm_in_several_processes_is_refused_while_it_follows_the_batch(training: bool) -> None:
+def test_batch_norm_in_training_mode_is_an_error_in_several_processes(training: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)).train(training)
     functional = make(model).functional
     if training:

@@ -1,4 +1,4 @@
-"""What the weights are for: with 40% of the labels wrong, right samples must weigh more than mislabelled ones."""
+"""With 40% label noise, clean samples get larger weights than mislabelled ones."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_mislabelled_samples_weigh_less(factory: Factory, epochs: int, ratio: fl
     assert right > ratio * mislabelled
 
 
-def test_random_weights_do_not_tell_them_apart() -> None:
-    """The test above has something to see. Four standard errors of the difference of two means."""
+def test_random_weights_do_not_separate_them() -> None:
+    """The test above is not trivial. The bound is four standard errors of the difference of two means."""
     right, mislabelled = mean_weights(Random, epochs=1)
     wrong = RATE * (N - TRUSTED)
     deviation = (torch.pi - 1) ** 0.5  # of max(0, g) / E max(0, g)

@@ -34,7 +34,7 @@ def test_three_steps_are_those_of_the_definition(factory: Callable[[], nn.Module
     """The network V after each step against torch's Adam on the gradient through the virtual step."""
     model = build(factory)
     reweight = make(model)
-    network = start_network(_after_the_order()).double()
+    network = start_network(generator_after_the_order()).double()
     adam = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-4)
     for _ in range(3):
         gradients = mwnet_gradient(model, network, TRAIN_BATCH, VAL_BATCH, RATE)
@@ -51,8 +51,8 @@ def test_three_steps_are_those_of_the_definition(factory: Callable[[], nn.Module
         torch.testing.assert_close(reweight.weights, weights.detach(), rtol=0, atol=1e-10)
 
 
-def _after_the_order() -> torch.Generator:
-    """The generator as it is when V is drawn: after the order of the validation set."""
+def generator_after_the_order() -> torch.Generator:
+    """A generator that has drawn the order of the validation set, so that V is drawn next."""
     generator = torch.Generator().manual_seed(0)
     torch.randperm(VAL, generator=generator)
     return generator
@@ -72,7 +72,7 @@ def test_operators_without_forward_mode(factory: Callable[[], nn.Module]) -> Non
         torch.testing.assert_close(now.detach(), then - 1e-3 * g / (g.abs() + 1e-8), rtol=0, atol=1e-10)
 
 
-def test_the_learning_rate_is_that_of_the_optimizer_now() -> None:
+def test_the_learning_rate_is_the_current_one_of_the_optimizer() -> None:
     results = []
     for rate in (RATE, torch.tensor(RATE)):
         model = build(MODELS["mlp"])
@@ -112,7 +112,7 @@ def test_state_holds_the_network_and_its_adam() -> None:
     assert all({"exp_avg", "exp_avg_sq", "step"} <= moment.keys() for moment in moments.values())
 
 
-def test_a_change_of_dtype_takes_adam_along() -> None:
+def test_a_change_of_dtype_converts_adam() -> None:
     model = build(MODELS["mlp"])
     reweight = make(model)
     step(reweight, model)

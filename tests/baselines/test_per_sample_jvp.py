@@ -1,4 +1,4 @@
-"""The two ways to a directional derivative."""
+"""Jacobian-vector products by forward mode and by double backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The solvers of DIW's quadratic program, against cvxopt and against each other."""
+"""The solvers of DIW's quadratic program against cvxopt and each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTHS = (0.01, 0.1, "quantile")
 
 
 def make_losses(kind: str, n: int, m: int) -> tuple[Tensor, Tensor]:
-    """Training and validation losses as they are during training, 40% of the former with wrong labels."""
+    """Typical training and validation losses, with 40% label noise in the training set."""
     generator = torch.Generator().manual_seed(3)
     wrong = torch.arange(n) < 0.4 * n
 
@@ -63,14 +63,14 @@ def test_solvers_agree(kind: str, width: object) -> None:
     for name, weights in found.items():
         check_constraints(problem, weights)
         assert float((problem.objective(weights) - best) / best.abs()) < 1e-4, name
-    # The optimum itself: the objective is all but flat there, yet no better than the interior point's.
+    # The objective is almost flat at the optimum: cvxopt's solution is not better than the interior point's.
     assert float((problem.objective(found["gpu"]) - best) / best.abs()) < 1e-9
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_interior_point_meets_the_optimality_conditions(kind: str, width: object) -> None:
-    """A projected-gradient step from the optimum of a convex problem leads back to it."""
+    """At the optimum of a convex problem a projected-gradient step changes nothing."""
     problem = make_problem(kind, width)
     weights = SOLVERS["gpu"](problem)
     back = problem.project(weights - problem.gradient(weights) / (2 * problem.K.sum(1).max()))
@@ -78,8 +78,8 @@ def test_interior_point_meets_the_optimality_conditions(kind: str, width: object
 
 
 @pytest.mark.parametrize("n", [8, 64])
-def test_iterations_past_the_optimum_do_not_leave_it(n: int) -> None:
-    """Far from the validation losses the mean is at its lower limit, which takes the last digits first."""
+def test_iterations_after_the_optimum_do_not_move_away(n: int) -> None:
+    """Far from the validation losses the mean is at its lower limit, where rounding errors matter first."""
     for seed in range(40):
         generator = torch.Generator().manual_seed(seed)
         z_train, z_val = torch.rand(2, n, 1, generator=generator, dtype=torch.float64) * 2
@@ -108,11 +108,11 @@ def test_equal_losses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-def test_samples_that_take_no_part(name: str) -> None:
+def test_excluded_samples(name: str) -> None:
     z_train, z_val = make_losses("middle", 40, 30)
     alone = SOLVERS[name](kernel_mean_matching(match(z_train[:, None], z_val[:, None]), 0.5))
-    broken = torch.cat([z_train, torch.tensor([float("nan"), float("inf")])])[:, None]
-    problem = kernel_mean_matching(match(broken, z_val[:, None]), 0.5)
+    with_nonfinite = torch.cat([z_train, torch.tensor([float("nan"), float("inf")])])[:, None]
+    problem = kernel_mean_matching(match(with_nonfinite, z_val[:, None]), 0.5)
     weights = SOLVERS[name](problem)
     check_constraints(problem, weights)
     part = MMDProblem(problem.K[:40, :40], problem.k[:40], 50.0, problem.slack, None)
@@ -140,14 +140,16 @@ def test_an_optimum_at_the_upper_bound() -> None:
         torch.testing.assert_close(problem.objective(weights), problem.objective(found["gpu"]), rtol=1e-5, atol=0)
 
 
-def test_a_solver_that_stops_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_that_stops_early_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules["adiw.baselines.qp_solvers"].OPTIONS["osqp"], "max_iter", 1)
     with pytest.warns(UserWarning, match="osqp stopped before it converged"):
         check_constraints(problem := make_problem("middle", 0.01), SOLVERS["osqp"](problem))
 
 
 @pytest.mark.parametrize(("name", "missing"), [("cvxopt", "qpsolvers"), ("cvxopt", "cvxopt"), ("osqp", "osqp")])
-def test_a_missing_package_is_named(name: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_that_names_it(
+    name: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=r'pip install "adiw\[qp\]"'):
         resolve_solver(name)
@@ -158,7 +160,7 @@ def test_a_missing_package_is_named(name: str, missing: str, monkeypatch: pytest
     resolve_solver("gpu")
 
 
-def test_a_solver_without_a_solution_says_which_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_without_a_solution_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = SimpleNamespace(x=None, found=False)
     monkeypatch.setattr("qpsolvers.solve_problem", lambda *given, **options: nothing)
     with pytest.raises(RuntimeError, match=r'osqp found no solution for this batch .* try solver="gpu"'):

@@ -1,8 +1,8 @@
-"""Methods that ADIW is compared with. Each is made and called as ``adiw.ADIW`` is, so one training step serves all.
+"""Methods that ADIW is compared with. Each is constructed and called like ``adiw.ADIW``, in the same training loop.
 
 ``reweight(outputs, targets, index, inputs=None)`` returns a scalar loss, ready for backward. ``reweight.weights``
-holds the last weight of every training sample. All methods use one unit: the loss is mean(weights * loss), so that
-ones mean no weighting.
+holds the last weight of every training sample. For all methods the loss is mean(weights * loss), so a weight of one
+means no weighting.
 """
 
 from __future__ import annotations

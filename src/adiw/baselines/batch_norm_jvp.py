@@ -1,4 +1,4 @@
-"""Forward-mode JVP of batch norm, in few passes over the batch and in the precision of the outputs."""
+"""Jacobian-vector product (JVP) of batch norm, in few passes over the batch and in the dtype of the outputs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch.overrides import TorchFunctionMode
 
 
 class BatchNormTangents(TorchFunctionMode):
-    """Within this context, ``batch_norm`` below computes the tangents of batch norm.
+    """A context in which ``batch_norm`` below replaces ``torch.nn.functional.batch_norm``.
 
-    PyTorch's own rule takes about fifteen passes over the batch. Traced by torch.compile under autocast, it returns
-    tangents in another precision than the outputs, which the next layer refuses.
+    PyTorch's own forward-mode rule takes about fifteen passes over the batch. Traced by torch.compile under autocast,
+    it returns tangents in another dtype than the outputs, which the next layer does not accept.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -34,9 +34,9 @@ def batch_norm(
 ) -> Tensor:
     """y = w x^ + b with x^ = (x - mean) / std of each channel, as ``torch.nn.functional.batch_norm``.
 
-    With the tangents dx, dw and db that of y is
+    For tangents dx, dw and db of the arguments, the tangent of y is
         dy = w / std (dx - mean(dx) - x^ mean(x^ dx)) + dw x^ + db.
-    The means of dx are zero where x^ uses running averages, which are constants.
+    With running averages, which are constants, the two means are zero.
     """
     (x, dx), (w, dw), (b, db) = forward_ad.unpack_dual(input), _unpack(weight), _unpack(bias)
     y: Tensor = functional.batch_norm(x, running_mean, running_var, w, b, training, momentum, eps)
@@ -47,7 +47,7 @@ def batch_norm(
     else:
         var, mean = running_var.view(shape), running_mean.view(shape)
     centred, scale = x.to(wide) - mean, (var + eps).rsqrt()
-    # dy = of_x dx + of_centred (x - mean) + constant, with one number of each for a channel.
+    # dy = of_x dx + of_centred (x - mean) + constant, with one coefficient of each kind per channel.
     of_x = scale if w is None else scale * w.view(shape)
     of_centred = 0 * scale if dw is None else scale * dw.view(shape)
     constant = 0 * scale if db is None else db.view(shape).to(wide)

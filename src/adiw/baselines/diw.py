@@ -36,9 +36,9 @@ class DIW(nn.Module):
             "quantile" for the public code's kernel exp(-gamma d^2) with gamma = the 1% quantile of the distances
             between the batch's training losses.
         solver: "gpu" (interior point on the model's device, no other package), or "cvxopt" or "osqp" on the CPU.
-        reduction: "mean" for mean(w * loss), or "sum" for sum(w * loss), as in the public code. The paper compares
-            all methods at one learning rate; under SGD a sum over a batch of 256 would take steps 256 times as long,
-            so the mean is the default. ``weights`` holds w either way.
+        reduction: "mean" for mean(w * loss), or "sum" for sum(w * loss), as in the public code. ``weights`` holds w
+            in both cases. The paper compares all methods at one learning rate, and with SGD a sum over a batch of 256
+            takes steps 256 times as long, so the default is the mean.
         warmup_steps: first steps, in which all weights are one; by default one epoch, as in the public code.
 
     >>> model = nn.Linear(2, 3)
@@ -83,7 +83,7 @@ class DIW(nn.Module):
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, fuse an iteration of the solver "gpu". Others ignore it."""
+        """Compile an iteration of the solver "gpu", if it is used, with ``torch.compile(*args, **kwargs)``."""
         if self.host_work is None:
             advance = torch.compile(interior_point.advance, *args, **kwargs)
             self.solve = partial(interior_point.solve, advance=advance)
@@ -131,7 +131,7 @@ def kernel_mean_matching(batches: MatchedBatches, width: float | Literal["quanti
 
 
 def quantile_gamma(batches: MatchedBatches, share: float = 0.01) -> Tensor:
-    """The quantile of the distances between different training samples: a scalar, zero when there are no two.
+    """The quantile of the distances between different training samples: a scalar, zero for fewer than two samples.
 
     >>> quantile_gamma(match(torch.tensor([[0.0], [1.0], [5.0]]), torch.zeros(1, 1)), share=0.5)
     tensor(4.)

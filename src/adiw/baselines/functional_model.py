@@ -1,4 +1,4 @@
-"""The user's model at given parameters: losses, gradients and directional derivatives that leave it unchanged."""
+"""The user's model as a function of its parameters: losses, gradients and Jacobian-vector products (JVP)."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ from adiw.reweighting.weight_state import zero_gradient
 
 
 class FunctionalModel(nn.Module):
-    """The model as a function of its parameters ``theta``. The model is not part of the state.
+    """The model as a function of its parameters ``theta``. The model itself does not change.
 
-    Every pass runs in the mode that the model is in, so in training mode while it trains, as L2R and MW-Net are
-    defined: batch norm takes its statistics from the batch, and its running averages change on copies only.
-    Dropout draws a new mask in each pass. ``outputs`` are those of the training pass: they show its autocast.
+    Every pass runs in the model's current mode. L2R and MW-Net are defined in training mode: batch norm takes its
+    statistics from the batch, and its running averages change on copies only. Dropout draws a new mask in each pass.
+    ``outputs`` are those of the training pass, which determine the autocast. The model is not part of the state.
     """
 
     def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None) -> None:
         super().__init__()
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
-        self.has_forward_mode = True  # until an operator without it is met
-        self._tried = False  # forward mode has worked: torch.compile would look into a custom operator
+        self.has_forward_mode = True  # until an operator without forward mode raises
+        # Set by the first eager JVP. Only then is the JVP compiled: torch.compile does not raise at a custom operator
+        # without forward mode, but differentiates the code of its forward function.
+        self._forward_mode_works = False
         self._compiled_jvp: Callable[..., Tensor] | None = None
         self._call = partial(functional_call, _Pass(self.evaluator))  # in a partial, the module is not registered
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, compile the passes through the model.
+        """Compile the passes through the model with ``torch.compile(*args, **kwargs)``.
 
         The JVP is compiled as one graph or not at all: tangents are lost between two graphs.
         """
@@ -52,7 +54,7 @@ class FunctionalModel(nn.Module):
     def gradient(
         self, theta: Parameters, batch: Any, outputs: Any, weights: Tensor | float = 1.0
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """(grad of mean(weights * loss) at theta, which losses are finite (n,)); others count as zero."""
+        """(grad of mean(weights * loss) at theta, which losses are finite, (n,)). Other losses count as zero."""
         with torch.enable_grad():
             leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
             new_outputs, targets = self._outputs(leaves, batch, self.evaluator.precision_of(outputs))
@@ -67,7 +69,7 @@ class FunctionalModel(nn.Module):
     def validation_gradient(
         self, theta: Parameters, val_stream: ValidationStream, outputs: Any, processes: Processes
     ) -> dict[str, Tensor]:
-        """grad of the mean loss of the next validation samples at theta. Each process computes it for a part."""
+        """Gradient of the mean loss of the next validation samples at theta, from the parts of all processes."""
         index, samples = val_stream.next_samples(processes)
         gradient, finite = self.gradient(
             theta, samples, outputs, processes.split_weights(len(index), device=index.device)
@@ -78,7 +80,7 @@ class FunctionalModel(nn.Module):
         return gradient
 
     def refuse_batch_norm(self) -> None:
-        """Raise in the first step of several processes, where batch norm would see a part of the batch."""
+        """Raise if the model has batch norm in training mode: each process would normalise its part of the batch."""
         for name, module in self.evaluator.model.named_modules():
             if isinstance(module, _BatchNorm) and module.training:
                 raise ValueError(
@@ -91,14 +93,14 @@ class FunctionalModel(nn.Module):
         given = (theta, direction, batch, self.evaluator.precision_of(outputs))
         products = self._run_compiled(*given)
         if products is None:
-            # A compiled network may drop tangents, and has no second derivative.
+            # A compiled model may drop tangents, and has no second derivative.
             with torch.compiler.set_stance("force_eager"):
                 products = self._run_eager(*given)
         return torch.where(products.isfinite(), products, 0)
 
     def _run_compiled(self, *given: Any) -> Tensor | None:
         """The compiled JVP; None if there is none or it fails."""
-        if self._compiled_jvp is None or not self._tried:
+        if self._compiled_jvp is None or not self._forward_mode_works:
             return None
         try:
             return self._compiled_jvp(*given)
@@ -108,13 +110,13 @@ class FunctionalModel(nn.Module):
             return None
 
     def _run_eager(self, theta: Parameters, direction: Parameters, batch: Any, precision: Precision) -> Tensor:
-        """By forward mode, or by double backward once an operator without forward mode is met."""
+        """The JVP by forward mode, or by double backward after an operator without forward mode."""
         losses_at = partial(self._losses, batch=batch, precision=precision)
         if not self.has_forward_mode:
             return jvp_by_double_backward(losses_at, theta, direction)
         try:
             products = per_sample_jvp(losses_at, theta, direction)
-            self._tried = True
+            self._forward_mode_works = True
             return products
         except RuntimeError as error:
             if not lacks_forward_mode(error):
@@ -123,8 +125,8 @@ class FunctionalModel(nn.Module):
         products = jvp_by_double_backward(losses_at, theta, direction)
         self.has_forward_mode = False
         warnings.warn(
-            f"the model cannot be differentiated in forward mode ({reason}): from now on by double backward, which "
-            "gives the same weights but needs more time and memory",
+            f"the model cannot be differentiated in forward mode ({reason}): double backward is used from now on, "
+            "which gives the same weights but needs more time and memory",
             stacklevel=3,
         )
         return products
@@ -148,7 +150,7 @@ class FunctionalModel(nn.Module):
         return {"has_forward_mode": self.has_forward_mode}
 
     def set_extra_state(self, state: dict[str, bool]) -> None:
-        self.has_forward_mode, self._tried = state["has_forward_mode"], False
+        self.has_forward_mode, self._forward_mode_works = state["has_forward_mode"], False
 
 
 def _first_line(error: Exception) -> str:

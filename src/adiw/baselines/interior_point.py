@@ -1,8 +1,8 @@
 """Kernel mean matching solved to the optimum on the model's device, without host synchronisation.
 
-A primal-dual interior-point method (Mehrotra's predictor and corrector). Kernel matrices are almost singular, which
-stalls projected gradients but not Newton's method. The number of iterations hardly depends on the problem, so it is
-fixed. Iterations past the optimum lose precision and may move away from it, so the best iterate is returned.
+A primal-dual interior-point method (Mehrotra's predictor-corrector). Kernel matrices are almost singular, which slows
+projected gradients down but not Newton's method. The number of iterations needed hardly depends on the problem, so it
+is fixed. Iterations after the optimum may move away from it by rounding, so the best iterate is returned.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 from adiw.divergences import MMDProblem
 from adiw.matching.groups import masked
 
-ITERATIONS = 20  # the tests compare the optimum with cvxopt's
-State = tuple[Tensor, Tensor, Tensor]  # of an iterate: x, room, dual
+ITERATIONS = 20  # enough to agree with cvxopt, see tests/baselines/test_qp_solvers.py
+State = tuple[Tensor, Tensor, Tensor]  # an iterate: x, its distances ``room`` = b - A x from the limits, dual
 Progress = tuple[State, State, Tensor, Tensor]  # an iterate, its residuals, the best x so far, its largest residual
 
 
@@ -25,7 +25,7 @@ Progress = tuple[State, State, Tensor, Tensor]  # an iterate, its residuals, the
 class Inequalities:
     """A x <= b for the rows -x <= 0, x <= upper, mean(x) <= high, -mean(x) <= -low; never formed as a matrix."""
 
-    average: Tensor  # (n,): average'x is the mean over the samples that take part
+    average: Tensor  # (n,): average'x is the mean over the included samples
     bounds: Tensor  # b, (2n + 2,)
 
     def rows(self, x: Tensor) -> Tensor:
@@ -38,19 +38,19 @@ class Inequalities:
         return self.sides(dual) + self.average * self.of_mean(dual)
 
     def sides(self, dual: Tensor) -> Tensor:
-        """The part of A'dual that comes from the bounds of each weight, (n,)."""
+        """The part of A'dual from the bounds of each weight, (n,)."""
         n = len(self.average)
         return dual[n : 2 * n] - dual[:n]
 
     def of_mean(self, dual: Tensor) -> Tensor:
-        """The rest is ``average`` times this."""
+        """The part of A'dual from the bounds of the mean is ``average`` times this scalar."""
         return dual[-2] - dual[-1]
 
     def solver(self, K: Tensor, scale: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """right (n,), dual (2n + 2,) -> (K + A' diag(scale) A)^-1 (right - A'dual).
 
-        The rows of the mean are solved separately (Sherman-Morrison): where the mean is at its limit, their scale and
-        dual grow without bound, and in one matrix they would cost K its precision.
+        The rows of the mean are solved separately (Sherman-Morrison): when the mean is at its limit, their scale and
+        dual grow without bound, and in one matrix with K they would cost precision.
         """
         n = len(self.average)
         factor, _ = torch.linalg.cholesky_ex(K + torch.diag(scale[:n] + scale[n : 2 * n]))
@@ -71,7 +71,7 @@ def advance(K: Tensor, k: Tensor, limits: Inequalities, progress: Progress) -> P
     state = _iterate(K, limits, state, residuals)
     residuals = _residuals(K, k, limits, state)
     largest = torch.cat([part.abs() for part in residuals]).amax()
-    best = torch.where(largest < least, state[0], best)  # false for nan: the best iterate is always finite
+    best = torch.where(largest < least, state[0], best)  # a nan is never smaller, so the best iterate is finite
     return state, residuals, best, torch.fmin(largest, least)
 
 
@@ -91,7 +91,7 @@ def solve(problem: MMDProblem, iterations: int = ITERATIONS, advance: Callable[.
     corner = torch.cat([torch.zeros_like(k), torch.full_like(k, problem.upper), 1 + slack, slack - 1])
     limits = Inequalities(used / used.sum().clamp_min(1), corner)
     x = torch.ones_like(k)
-    room = (corner - limits.rows(x)).clamp_min(1e-2)  # s = b - A x, kept above zero
+    room = (corner - limits.rows(x)).clamp_min(1e-2)  # must start above zero
     dual = torch.ones_like(room) * k.abs().mean().clamp_min(1e-3)
     state = x, room, dual
     progress = state, _residuals(K, k, limits, state), x.clone(), torch.full_like(x[0], torch.inf)
@@ -119,14 +119,14 @@ def _iterate(K: Tensor, limits: Inequalities, state: State, residuals: State) ->
 
     _, droom, ddual = newton(product)
     gap = product.mean()
-    reached = ((room + _longest(room, droom) * droom) * (dual + _longest(dual, ddual) * ddual)).mean()
+    reached = ((room + _longest_step(room, droom) * droom) * (dual + _longest_step(dual, ddual) * ddual)).mean()
     centre = (reached / gap) ** 3 * gap
     dx, droom, ddual = newton(product + droom * ddual - centre)
-    primal, dual_step = 0.99 * _longest(room, droom), 0.99 * _longest(dual, ddual)
+    primal, dual_step = 0.99 * _longest_step(room, droom), 0.99 * _longest_step(dual, ddual)
     return x + primal * dx, room + primal * droom, dual + dual_step * ddual
 
 
-def _longest(value: Tensor, change: Tensor) -> Tensor:
+def _longest_step(value: Tensor, change: Tensor) -> Tensor:
     """The longest step, at most one, that keeps value + step * change from being negative."""
     falling = change < 0
     return torch.where(falling, -value / torch.where(falling, change, -1), 1).min().clamp_max(1)

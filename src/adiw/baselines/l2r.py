@@ -1,4 +1,4 @@
-"""Learning to reweight (L2R): weights from how each sample's gradient agrees with the validation gradient."""
+"""Learning to reweight (L2R): weights from inner products of per-sample gradients and the validation gradient."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class L2R(nn.Module):
 
     The weights of a batch are then scaled to sum to one, unless all are zero. The derivative is
     alpha <grad L_val(theta), grad loss_i(theta)>, and alpha cancels: one validation gradient and one forward-mode
-    pass over the training batch give the weights exactly, with no second-order graph. For operators without forward
-    mode double backward is used, with one warning.
+    pass over the training batch give the weights exactly, with no second-order graph. Operators without forward mode
+    use double backward, with one warning.
 
-    The loss is sum(w * loss), zero where no sample agrees with the validation gradient. ``weights`` holds n * w, so
-    that the loss is mean(weights * loss) as for every other method. Both passes run in the mode that the model is in
-    (training mode while it trains) and do not change its buffers; see ``FunctionalModel``.
+    The loss is sum(w * loss), and zero if all w are zero. ``weights`` holds n * w, so that the loss is
+    mean(weights * loss) as for every other method. Both passes run in the model's current mode (training mode while
+    it trains) and do not change its buffers; see ``FunctionalModel``.
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
 
@@ -61,12 +61,12 @@ class L2R(nn.Module):
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, compile the passes; see ``FunctionalModel.compile``."""
+        """Compile the passes with ``torch.compile(*args, **kwargs)``; see ``FunctionalModel.compile``."""
         self.functional.compile(*args, **kwargs)
 
     @property
     def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,), in the unit of mean(weights * loss)."""
+        """The last weight of every training sample, (num_train,), such that the loss is mean(weights * loss)."""
         return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
@@ -81,10 +81,10 @@ class L2R(nn.Module):
             self.functional.refuse_batch_norm()
         theta = self.functional.theta()
         direction = self.functional.validation_gradient(theta, self.val_stream, outputs, step.processes)
-        agreement = self.functional.jvp(theta, batch, outputs, direction)
-        agreement = torch.where(step.local_finite, agreement, 0).clamp_min(0)
-        (agreement,) = step.processes.gather([agreement], [0])
-        weights = rescale_to_mean_one(agreement, float("inf"), step.is_sample)  # n times the w that sums to one
+        products = self.functional.jvp(theta, batch, outputs, direction)
+        products = torch.where(step.local_finite, products, 0).clamp_min(0)
+        (products,) = step.processes.gather([products], [0])
+        weights = rescale_to_mean_one(products, float("inf"), step.is_sample)  # n times the w that sums to one
         weights = self.weight_state.store(step, weights, step.finite)
         return self.weight_state.weighted_mean(step, weights, losses, outputs)
 

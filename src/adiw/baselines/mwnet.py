@@ -1,4 +1,4 @@
-"""Meta-Weight-Net (MW-Net): a small network that learns to turn a sample's loss into its weight."""
+"""Meta-Weight-Net (MW-Net): a small network that learns to map a sample's loss to its weight."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class MWNet(nn.Module):
         the loss is mean(V_new * loss)                  not normalised, so weights lie between 0 and 1.
     The gradient of psi is exact without a second-order graph:
         d L_val / d psi = -(lr / n) sum_i <grad L_val(theta_hat), grad loss_i(theta)> dV_i / d psi,
-    whose inner products are one forward-mode pass over the training batch. For operators without forward mode double
-    backward is used, with one warning. Passes run in the mode that the model is in and do not change its buffers; see
-    ``FunctionalModel``. (With dropout the step and the inner products have different masks.)
+    and one forward-mode pass over the training batch gives the inner products. Operators without forward mode use
+    double backward, with one warning. Passes run in the model's current mode and do not change its buffers; see
+    ``FunctionalModel``. (With dropout, the virtual step and the inner products have different masks.)
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
-        optimizer: that of the model; the virtual step uses the current learning rate of its first group.
-        learning_rate: a fixed learning rate instead.
+        optimizer: that of the model; the virtual step uses the current learning rate of its first parameter group.
+        learning_rate: a fixed learning rate for the virtual step, instead of ``optimizer``.
 
     >>> model = nn.Linear(2, 3)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -66,8 +66,8 @@ class MWNet(nn.Module):
         super().__init__()
         if (optimizer is None) == (learning_rate is None):
             raise ValueError(
-                "MWNet takes a virtual step of the model: pass either optimizer=, whose current learning rate it "
-                "then follows, or learning_rate="
+                "MWNet needs the learning rate of its virtual step: pass either optimizer=, whose current learning "
+                "rate it uses, or learning_rate="
             )
         if learning_rate is not None and not is_positive(learning_rate):
             raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
@@ -81,7 +81,7 @@ class MWNet(nn.Module):
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Let torch.compile, with these arguments, compile the passes; see ``FunctionalModel.compile``."""
+        """Compile the passes with ``torch.compile(*args, **kwargs)``; see ``FunctionalModel.compile``."""
         self.functional.compile(*args, **kwargs)
 
     @property
@@ -153,14 +153,14 @@ class MWNet(nn.Module):
 
     def _load_adam(self, state: dict[str, Any]) -> None:
         """Load Adam's state, on the device and in the dtype of the network."""
-        # On a GPU its step count must live there too: no host synchronisation.
+        # On a GPU the step count must be there too, to avoid a host synchronisation.
         on_gpu = next(self.network.parameters()).is_cuda
         groups = [{**group, "capturable": on_gpu} for group in state["param_groups"]]
         self.adam.load_state_dict({**state, "param_groups": groups})
 
 
 def start_network(generator: Generator) -> nn.Sequential:
-    """V before training: uniform in +-1 / sqrt(fan in), as PyTorch initialises linear layers."""
+    """V with the default initialisation of ``nn.Linear``, drawn from ``generator``."""
     layers = [nn.utils.skip_init(nn.Linear, 1, HIDDEN), nn.utils.skip_init(nn.Linear, HIDDEN, 1)]
     for layer in layers:
         bound = layer.in_features**-0.5

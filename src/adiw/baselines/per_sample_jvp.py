@@ -32,7 +32,7 @@ def per_sample_jvp(losses_at: LossesAt, theta: Parameters, direction: Parameters
     """
     if not torch.compiler.is_compiling():
         _load_forward_mode()
-    # The fused attention kernels have neither tangents nor second derivatives.
+    # Fused attention kernels have neither a forward mode nor second derivatives.
     with torch.no_grad(), forward_ad.dual_level(), sdpa_kernel(SDPBackend.MATH), BatchNormTangents():
         dual = {name: forward_ad.make_dual(value, direction[name]) for name, value in theta.items()}
         products: Tensor | None = forward_ad.unpack_dual(losses_at(dual)).tangent
@@ -44,7 +44,7 @@ def per_sample_jvp(losses_at: LossesAt, theta: Parameters, direction: Parameters
 def jvp_by_double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
     """The same as ``per_sample_jvp`` by two backward passes, for operators without forward mode.
 
-    J'u is linear in u, so the derivative of <J'u, direction> by u is J direction, whatever u is.
+    J'u is linear in u, so for any u the derivative of <J'u, direction> by u is J direction.
 
     >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
     >>> jvp_by_double_backward(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
@@ -63,12 +63,12 @@ def jvp_by_double_backward(losses_at: LossesAt, theta: Parameters, direction: Pa
 
 @cache
 def _load_forward_mode() -> None:
-    """PyTorch loads the rules for some operators at first use, with a deprecation warning about itself."""
+    """Let PyTorch load its forward-mode rules, and hide the deprecation warning that it raises about itself."""
     with warnings.catch_warnings(), forward_ad.dual_level():
         warnings.filterwarnings("ignore", r"`torch\.jit")  # a DeprecationWarning, from 2.15 a FutureWarning
         forward_ad.make_dual(torch.zeros(()), torch.zeros(()))
 
 
 def lacks_forward_mode(error: RuntimeError) -> bool:
-    """Whether this error says that forward mode is missing (NotImplementedError is a RuntimeError)."""
+    """Whether forward mode is missing (NotImplementedError is a RuntimeError)."""
     return isinstance(error, NotImplementedError) or "forward AD" in str(error)

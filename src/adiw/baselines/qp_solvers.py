@@ -17,7 +17,7 @@ from adiw.matching.groups import masked
 
 Solver = Callable[[MMDProblem], Tensor]
 
-# osqp adapts rho by the wall clock unless the interval is fixed, which would make two runs differ.
+# Without a fixed interval osqp adapts rho by the wall clock, so that equal runs would differ.
 OPTIONS: dict[str, dict[str, Any]] = {
     "cvxopt": {},
     "osqp": {"eps_abs": 1e-5, "eps_rel": 1e-5, "max_iter": 20_000, "adaptive_rho_interval": 50},

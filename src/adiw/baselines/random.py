@@ -1,4 +1,4 @@
-"""Random weights: the effect of weighting by itself, without information in the weights."""
+"""Random weights: weighting without information, as a control."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Random(nn.Module):
 
 
 def rectified_gaussian(size: int, like: Tensor, generator: Generator, is_sample: Tensor | None = None) -> Tensor:
-    """(size,) of max(0, g) / mean(max(0, g)), g ~ N(0, 1); ones where no draw is positive.
+    """max(0, g) / mean(max(0, g)) for g ~ N(0, 1), (size,); ones if no draw is positive.
 
     The mean is over the rows where ``is_sample`` (size,) is true, by default all.
 
