@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import math
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
+from adiw.distributed.process_group import SingleProcess
+from adiw.reweighting import values_by_index
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
@@ -299,3 +302,66 @@ def test_another_process_may_have_the_same_sample() -> None:
         return state.weights
 
     assert [weights.tolist() for weights in in_threads(2, member)] == [[1.0, 3.0, 1.0]] * 2
+
+
+def test_a_row_that_pads_is_no_sample() -> None:
+    weight_state = WeightState(2, "Uniform()")
+    step = replace(weight_state.begin_step(torch.tensor([1, 0]), torch.ones(2)), index=torch.tensor([1, 2]))
+    assert step.is_sample.tolist() == [True, False]
+
+
+def test_a_negative_warm_up_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"^warmup_steps must be at least 0, got -1$"):
+        WeightState(2, "Uniform()", warmup_steps=-1)
+
+
+@pytest.mark.parametrize("keep_estimates", [False, True])
+def test_estimates_are_the_weights_unless_they_are_kept_beside_them(keep_estimates: bool) -> None:
+    weight_state = WeightState(3, "Uniform()", keep_estimates=keep_estimates)
+    step = weight_state.begin_step(torch.tensor([2, 0]), torch.ones(2))
+    weight_state.store(step, torch.tensor([4.0, 5.0]), estimates=torch.tensor([2.0, 3.0]))
+    assert weight_state.weights.tolist() == [5.0, 1.0, 4.0]
+    assert weight_state.estimates.tolist() == ([3.0, 1.0, 2.0] if keep_estimates else [5.0, 1.0, 4.0])
+    assert weight_state.read_estimates(step).tolist() == ([2.0, 3.0] if keep_estimates else [4.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("past", "mask", "stored"),
+    [
+        (True, None, [5.0, 1.0, 4.0]),
+        (True, [True, False], [1.0, 1.0, 4.0]),
+        (False, None, [1.0, 1.0, 1.0]),
+        (False, [True, False], [1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_warm_up_that_only_the_device_knows_of_masks_what_is_stored(
+    past: bool, mask: list[bool] | None, stored: list[float]
+) -> None:
+    weight_state = WeightState(3, "Uniform()")
+    step = weight_state.begin_step(torch.tensor([2, 0]), torch.ones(2))
+    step = replace(step, past_warmup=torch.tensor(past))
+    used = weight_state.store(step, torch.tensor([4.0, 5.0]), None if mask is None else torch.tensor(mask))
+    assert weight_state.weights.tolist() == stored
+    assert used.tolist() == ([4.0, 5.0] if past else [1.0, 1.0])
+
+
+def test_samples_that_are_known_to_be_distinct_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight_state = WeightState(3, "Uniform()", repeats=False, keep_estimates=True)
+    monkeypatch.delattr(values_by_index, "mean_of_duplicates")
+    step = weight_state.begin_step(torch.tensor([2, 0]), torch.ones(2))
+    weight_state.store(step, torch.tensor([4.0, 5.0]), estimates=torch.tensor([2.0, 3.0]))
+    assert weight_state.weights.tolist() == [5.0, 1.0, 4.0]
+
+
+def test_the_first_step_starts_the_processes_with_the_method_that_owns_the_state() -> None:
+    weight_state, method, started = WeightState(2, "Uniform()"), torch.nn.Linear(1, 1), []
+
+    class Recording(SingleProcess):
+        def start(self, method: torch.nn.Module, batch: Tensor) -> bool:
+            started.append(method)
+            return False
+
+    weight_state.processes = Recording()
+    for _ in range(2):
+        weight_state.begin_step(torch.tensor([0]), torch.ones(1), method)
+    assert started == [method]

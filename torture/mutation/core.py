@@ -24,7 +24,9 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/critic_training.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/matching/projections.py": ["tests/matching/test_projections.py"],
     "adiw/reweighting/values_by_index.py": ["tests/reweighting/test_values_by_index.py"],
-    "adiw/reweighting/weight_state.py": ["tests/reweighting/test_weight_state.py"],
+    "adiw/reweighting/weight_state.py": [
+        f"tests/reweighting/test_{name}.py" for name in ("weight_state", "per_sample_losses")
+    ],
     "adiw/reweighting/validation_stream.py": ["tests/reweighting/test_validation_stream.py"],
     "adiw/reweighting/dataset_cache.py": ["tests/reweighting/test_dataset_cache.py"],
 }
