@@ -92,12 +92,12 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--gpu-only", action="store_true")
     parser.add_argument("--cpu-only", action="store_true")
     parser.add_argument("--only", nargs="+", help="names of benchmarks")
-    asked = parser.parse_args(given)
-    gpu = not asked.cpu_only and has_gpu()
-    if asked.gpu_only and not gpu:
+    options = parser.parse_args(given)
+    gpu = not options.cpu_only and has_gpu()
+    if options.gpu_only and not gpu:
         raise SystemExit("--gpu-only, but PyTorch sees no CUDA device here")
-    minutes = asked.minutes or (2 if asked.quick else MINUTES)
-    todo = commands(minutes, asked.quick, gpu, not asked.gpu_only, asked.only)
+    minutes = options.minutes or (2 if options.quick else MINUTES)
+    todo = commands(minutes, options.quick, gpu, not options.gpu_only, options.only)
     ended = [run(name, command) for name, command in todo.items()]
     ended.append(run("draw", ["draw.py"]))
     print("\n".join(["==", *ended]))

@@ -79,19 +79,19 @@ class Case:
     """
 
     settings: Settings
-    task: Splits
+    splits: Splits
     device: torch.device
     engine: str
     workers: int
-    told: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
     peak: int | None = None
 
     def __post_init__(self) -> None:
         self.before = self._memory(start=True)
-        tell = None if self.engine == "eager" else self.told.append
-        self.job = TrainingRun(self.settings, self.task, self.device, self.workers, tell, self.engine == "compiled")
-        self.feed = self.job.loop.loader
-        self.watch = DeviceTimer(self.device)
+        log = None if self.engine == "eager" else self.log.append
+        self.job = TrainingRun(self.settings, self.splits, self.device, self.workers, log, self.engine == "compiled")
+        self.loader = self.job.loop.loader
+        self.timer = DeviceTimer(self.device)
         val_stream = getattr(self.job.reweight, "val_stream", None)
         self.cycle: int = 1 if val_stream is None else val_stream.every  # steps from one validation pass to the next
         self.epoch, self.left = 0, 0
@@ -112,9 +112,9 @@ class Case:
 
     def __call__(self, steps: int) -> float:
         """Seconds of a step. A loader prefetches, so whole epochs are timed, with the start of its workers."""
-        if isinstance(self.feed, DatasetLoader):
+        if isinstance(self.loader, DatasetLoader):
             self.left = 0
-            return self._run(len(self.feed))
+            return self._run(len(self.loader))
         self._run(self.cycle)  # not timed: caches and clock rates recover from the other cases
         return self._run(self.cycle * math.ceil(steps / self.cycle))
 
@@ -127,16 +127,16 @@ class Case:
 
     def _run(self, steps: int) -> float:
         with self.job.on_stream():
-            self.watch.start()
+            self.timer.start()
             for _ in range(steps):
                 self._step()
-            self.watch.stop()
-            return self.watch.seconds() / steps
+            self.timer.stop()
+            return self.timer.seconds() / steps
 
     def _step(self) -> None:
         if self.left == 0:
-            self.feed.set_epoch(self.epoch)
-            self.epoch, self.left = self.epoch + 1, len(self.feed)
+            self.loader.set_epoch(self.epoch)
+            self.epoch, self.left = self.epoch + 1, len(self.loader)
         self.job.loop.train_batch()
         self.left -= 1
 

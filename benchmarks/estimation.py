@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 def on_device(batch: int, device: torch.device, plan: Plan, before: list[Row], patience: float) -> list[Row]:
-    """The rows of all methods on the device at one batch size, timed in turns; the ratios are within an engine."""
+    """The rows of all methods on the device at one batch size, timed alternately; the ratios are within an engine."""
     rows = []
     for engine in engines(device):
         slow = {r["method"]: r for r in before if "ms" in r and (r["method"], r["engine"]) == ("diw", engine)}
@@ -117,13 +117,13 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--patience", type=float, default=10.0)
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds; no host solver starts after them")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    asked = parser.parse_args(given)
-    device = torch.device(asked.device)
-    plan = Plan(rounds=3, times=60, limit=0.3) if asked.quick else Plan(rounds=5, times=100, limit=0.4)
+    options = parser.parse_args(given)
+    device = torch.device(options.device)
+    plan = Plan(rounds=3, times=60, limit=0.3) if options.quick else Plan(rounds=5, times=100, limit=0.4)
     heading = describe("qpsolvers", "cvxopt", "osqp", device=device.type)
-    record = Record(asked.out / f"estimation-{device.type}.json", **heading)
-    deadline = time.monotonic() + asked.budget
-    measure(asked.batches, device, plan, 2.0 if asked.quick else asked.patience, deadline, record)
+    record = Record(options.out / f"estimation-{device.type}.json", **heading)
+    deadline = time.monotonic() + options.budget
+    measure(options.batches, device, plan, 2.0 if options.quick else options.patience, deadline, record)
 
 
 if __name__ == "__main__":

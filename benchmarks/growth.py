@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py [--device cuda] [--quick]
 
-One axis grows at a time; the sizes of an axis are timed in turns. The record also has the bytes that a method keeps.
+One axis grows at a time, and its sizes are timed alternately. The record also has the bytes that a method keeps.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no axis is started")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    asked = parser.parse_args(given)
-    deadline = time.monotonic() + asked.budget
-    device = torch.device(asked.device)
-    plan = Plan(rounds=3, times=30, limit=0.2) if asked.quick else Plan(rounds=5, times=100, limit=0.4)
-    record = Record(asked.out / f"growth-{device.type}.json", **describe(device=device.type))
+    options = parser.parse_args(given)
+    deadline = time.monotonic() + options.budget
+    device = torch.device(options.device)
+    plan = Plan(rounds=3, times=30, limit=0.2) if options.quick else Plan(rounds=5, times=100, limit=0.4)
+    record = Record(options.out / f"growth-{device.type}.json", **describe(device=device.type))
     for title, axis in AXES.items():
         if time.monotonic() > deadline:
             print(f"{title}: not measured, the time is used up")

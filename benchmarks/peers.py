@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def compare(methods: dict[str, Weigh], seeds: int) -> list[dict[str, object]]:
-    """Time all methods in turns, seed by seed. A method that fails is skipped from then on."""
+    """Time all methods alternately, seed by seed. A method that fails is skipped from then on."""
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     errors: dict[str, list[float]] = {name: [] for name in methods}
     failed: dict[str, str] = {}

@@ -46,7 +46,7 @@ class Bench:
     known: dict[tuple[str, str], Row] = field(default_factory=dict)  # by engine and settings
 
     def __post_init__(self) -> None:
-        self.task = self.workload.make(self.workload, self.device, self.folder)
+        self.splits = self.workload.make(self.workload, self.device, self.folder)
         if self.device.type == "cuda":
             torch.cuda.synchronize()  # each run uses its own stream
 
@@ -63,7 +63,7 @@ class Bench:
             collect()
 
     def _group(self, title: str, variant: Variant, methods: list[str], with_base: bool) -> list[Row]:
-        """The rows of uniform and of these methods, timed in turns."""
+        """The rows of uniform and of these methods, timed alternately."""
         base = self._base(variant)
         cases: dict[str, Case] = {BASE: base} if isinstance(base, Case) else {}
         rows: dict[str, Row] = {} if isinstance(base, Case) else {BASE: base}
@@ -85,10 +85,10 @@ class Bench:
         """A case that is ready to be timed, or a row with the reason why there is none."""
         given = {**METHODS[method], **variant.given(self.workload.settings({}).val_batch)}
         try:
-            case = Case(self.workload.settings(given), self.task, self.device, variant.engine, self.workers)
-            twin = self.known.get((variant.engine, case.in_words))
-            if twin is not None and method != BASE:
-                return {**twin, "same_as": twin["variant"]}
+            case = Case(self.workload.settings(given), self.splits, self.device, variant.engine, self.workers)
+            same = self.known.get((variant.engine, case.in_words))
+            if same is not None and method != BASE:
+                return {**same, "same_as": same["variant"]}
             case.warm_up()
         except Exception as error:
             return _row(title, variant, method, error=first_line(error))
@@ -107,13 +107,13 @@ class Bench:
             uniform_ms=None if base.median is None else 1000 * base.median,
             ratio=mine.over(base),
             rounds_ms=[1000 * seconds for seconds in mine.seconds],
-            steps_each_round=mine.each_turn or len(case.feed),
+            steps_each_round=mine.per_round or len(case.loader),
             **self._epoch(case, mine.median),
             peak_mib=None if case.peak is None else case.peak / 2**20,
             peak_ratio=case.peak / uniform_peak if case.peak and uniform_peak else None,
             captured=case.captured,
             settings=case.in_words,
-            notes=case.told,
+            notes=case.log,
         )
 
     def _epoch(self, case: Case, step: float) -> Row:
@@ -172,33 +172,34 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def plan_of(asked: argparse.Namespace, loader: bool) -> Plan:
+def plan_of(options: argparse.Namespace, loader: bool) -> Plan:
     """The plan of the options; a loader is timed by two whole epochs."""
-    plan = timing.QUICK if asked.quick else Plan()
-    if asked.device == "cpu":  # other processes disturb it: more and shorter turns
-        plan = Plan(rounds=5, times=25, limit=1.0, least=3) if asked.quick else Plan(11, 99, 3.0, least=3)
+    plan = timing.QUICK if options.quick else Plan()
+    if options.device == "cpu":  # other processes disturb it: more and shorter rounds
+        plan = Plan(rounds=5, times=25, limit=1.0, least=3) if options.quick else Plan(11, 99, 3.0, least=3)
     if loader:
         plan = Plan(rounds=2, times=0)
-    return replace(plan, rounds=asked.rounds or plan.rounds, times=plan.times and (asked.times or plan.times))
+    return replace(plan, rounds=options.rounds or plan.rounds, times=plan.times and (options.times or plan.times))
 
 
-def columns(asked: argparse.Namespace, workload: Workload, loader: bool) -> dict[str, Variant]:
+def columns(options: argparse.Namespace, workload: Workload, loader: bool) -> dict[str, Variant]:
     """The variants of the options; through a loader only the first, as the loader takes most of the time."""
-    variants = chosen_variants(workload, torch.device(asked.device), asked.quick)
+    variants = chosen_variants(workload, torch.device(options.device), options.quick)
     if loader:
         variants = dict(list(variants.items())[:1])
-    unknown = set(asked.variants or ()) - variants.keys()
+    unknown = set(options.variants or ()) - variants.keys()
     if unknown:
         raise SystemExit(f"unknown column {', '.join(sorted(unknown))}: expected some of {', '.join(variants)}")
-    return {title: variant for title, variant in variants.items() if not asked.variants or title in asked.variants}
+    chosen = options.variants or list(variants)
+    return {title: variant for title, variant in variants.items() if title in chosen}
 
 
 def main(given: list[str] | None = None) -> None:
-    asked = arguments(given)
-    deadline = time.monotonic() + asked.budget
-    device, loader = torch.device(asked.device), asked.workload.endswith("folder")
-    workload = WORKLOADS[asked.workload].cut(asked.images, asked.batch)
-    variants = columns(asked, workload, loader)
+    options = arguments(given)
+    deadline = time.monotonic() + options.budget
+    device, loader = torch.device(options.device), options.workload.endswith("folder")
+    workload = WORKLOADS[options.workload].cut(options.images, options.batch)
+    variants = columns(options, workload, loader)
     workers = min(16, os.cpu_count() or 1)
     heading = {
         "title": workload.title,
@@ -206,10 +207,10 @@ def main(given: list[str] | None = None) -> None:
         "batch": workload.settings({}).batch,
         "workers": workers if loader else None,
     }
-    name = f"steps-{asked.workload}-{device.type}.json"
+    name = f"steps-{options.workload}-{device.type}.json"
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(workload, device, plan_of(asked, loader), Path(folder), workers, deadline)
-        measure(bench, variants, Record(asked.out / name, **heading, **describe(device=device.type)))
+        bench = Bench(workload, device, plan_of(options, loader), Path(folder), workers, deadline)
+        measure(bench, variants, Record(options.out / name, **heading, **describe(device=device.type)))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def steps(content: Content) -> str:
 
 
 def heading(variant: str) -> str:
-    """The name of a variant; older records have another one.
+    """The name of a variant, which is different in older records.
 
     >>> heading("compiled, full probe")
     'compiled, full validation pass'

@@ -1,4 +1,4 @@
-"""Time cases in turns (A B C A B C ...), so that disturbances hit all alike, and take ratios within a round."""
+"""Time cases alternately (A B C A B C ...), so that disturbances affect all alike, and take ratios within a round."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Timer = Callable[[int], float]  # number of repetitions -> seconds of one
 class Plan:
     """How much is measured.
 
-    rounds: turns of each case.
-    times: repetitions of a case in all turns together.
-    limit: seconds of a case in all turns together; with slow cases there are fewer repetitions.
-    least: repetitions in a turn, whatever they take.
+    rounds: how often each case is timed.
+    times: repetitions of a case in all rounds together.
+    limit: seconds of a case in all rounds together; slow cases have fewer repetitions.
+    least: repetitions in a round, however slow they are.
 
     With ``times`` of zero the timers choose the repetitions themselves.
     """
@@ -33,10 +33,10 @@ class Plan:
     limit: float = 2.0
     least: int = 1
 
-    def each_turn(self, seconds: float) -> int:
-        """Repetitions in a turn of a case that takes ``seconds``.
+    def per_round(self, seconds: float) -> int:
+        """Repetitions in a round of a case that takes ``seconds``.
 
-        >>> Plan(5, 100, 2.0).each_turn(0.001), Plan(5, 100, 2.0).each_turn(0.1), Plan(5, 100, 2.0).each_turn(9.0)
+        >>> Plan(5, 100, 2.0).per_round(0.001), Plan(5, 100, 2.0).per_round(0.1), Plan(5, 100, 2.0).per_round(9.0)
         (20, 4, 1)
         """
         wanted, fits = math.ceil(self.times / self.rounds), int(self.limit / self.rounds / max(seconds, 1e-9))
@@ -51,7 +51,7 @@ class Timed:
     """Seconds of one case in each round, or its error."""
 
     seconds: list[float] = field(default_factory=list)
-    each_turn: int = 0
+    per_round: int = 0
     error: str | None = None
 
     @property
@@ -81,12 +81,12 @@ def interleave(timers: Mapping[str, Timer], plan: Plan, deadline: float = math.i
             if case.error is not None:
                 continue
             try:
-                seconds = timer(max(case.each_turn, 1))
+                seconds = timer(max(case.per_round, 1))
             except Exception as error:
                 case.error = first_line(error)
                 continue
             if number < 0:
-                case.each_turn = plan.each_turn(seconds)
+                case.per_round = plan.per_round(seconds)
             else:
                 case.seconds.append(seconds)
     return timed
@@ -94,14 +94,14 @@ def interleave(timers: Mapping[str, Timer], plan: Plan, deadline: float = math.i
 
 def repeated(step: Callable[[], object], device: torch.device) -> Timer:
     """A timer of ``step``; on a GPU it uses CUDA events."""
-    watch = DeviceTimer(device)
+    device_timer = DeviceTimer(device)
 
     def timer(times: int) -> float:
         step()  # not timed: caches and clock rates recover from the other cases
-        watch.start()
+        device_timer.start()
         for _ in range(times):
             step()
-        watch.stop()
-        return watch.seconds() / times
+        device_timer.stop()
+        return device_timer.seconds() / times
 
     return timer

@@ -59,16 +59,16 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--dataset", default="fashion-mnist")
     parser.add_argument("--epochs", type=int, default=400)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    asked = parser.parse_args(given)
+    options = parser.parse_args(given)
     try:
-        load(asked.dataset)
+        load(options.dataset)
     except DataError as error:
         print(f"not measured: {error}")
         return
-    record = Record(asked.out / f"whole-{asked.device}.json", **describe(device=asked.device))
-    limit = None if asked.budget == math.inf else asked.budget
+    record = Record(options.out / f"whole-{options.device}.json", **describe(device=options.device))
+    limit = None if options.budget == math.inf else options.budget
     try:
-        row = measure(asked.dataset, asked.epochs, asked.device, limit)
+        row = measure(options.dataset, options.epochs, options.device, limit)
     except subprocess.TimeoutExpired:
         print(f"not measured: it took more than {limit:.0f} s")
         return

@@ -38,7 +38,7 @@ class Workload:
     """Settings and data of a training run.
 
     make: (workload, device, scratch folder) -> data.
-    together: runs that fit on a device at once; each CUDA graph keeps its own memory.
+    together: runs that fit on a device together; each CUDA graph keeps its own memory.
     compiled: whether the compiled columns are measured.
     """
 

@@ -2,7 +2,7 @@
 
     python paper/fill_tables.py --budget 25m -- --processes 4
 
-Every run that ends is at once a line of ``results/RECIPE/results.jsonl``. The next call continues from there.
+Each run that ends is appended to ``results/RECIPE/results.jsonl``; the next call runs what is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adiw.experiments.budget import seconds_of
 RESULTS = Path(__file__).parents[1] / "results"
 ADIW = ("ADIW-KM", "ADIW-KL", "ADIW-LS", "ADIW-WA")
 SYMMETRIC = ("0.4 symmetric",)
-SMALLEST = 60.0  # seconds: less is not worth the start of a sweep
+SMALLEST = 60.0  # seconds: a sweep is not started for less
 
 # (recipe, rows, columns or () for all, trials)
 ORDER: list[tuple[str, tuple[str, ...], tuple[str, ...], int]] = [

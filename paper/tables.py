@@ -82,7 +82,7 @@ def _without(table: Grid, names: Sequence[str] = (), groups: Sequence[str] = ())
 
 
 def _has_number(table: Grid, at: int) -> bool:
-    """Whether a column has a time that was measured alone; others have a remark behind the number."""
+    """Whether a column has a time that was measured alone; otherwise a remark follows the number."""
     return any(re.fullmatch(r"[\d.]+", row[at].text) for row in table.rows)
 
 

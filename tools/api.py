@@ -1,4 +1,4 @@
-"""Hook of mkdocs: the build fails unless every public name has a docstring and is in the reference."""
+"""mkdocs hook: the build fails unless every public name has a docstring and is in the reference."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def on_pre_build(config: Any) -> None:
 
 
 def load(source: Path) -> Any:
-    """The package, read and not imported."""
+    """The package, parsed without importing it."""
     return griffe.load("adiw", search_paths=[str(source)])
 
 
@@ -46,14 +46,16 @@ def missing(package: Any, shown: list[str], modules: tuple[str, ...] = MODULES) 
     """A line for each public name without a docstring or without a page."""
     found = []
     promised = protocol_methods(package)
-    places = {at(package, name).canonical_path for name in shown}  # a name that is imported elsewhere is shown once
+    shown_paths = {
+        at(package, name).canonical_path for name in shown
+    }  # a name that several modules export is shown once
     for module in modules:
         for name in public_names(package, module):
             path, thing = f"{module}.{name}", at(package, f"{module}.{name}")
             if thing.is_module:
                 continue
             found += [] if thing.has_docstring else [f"{path} has no docstring"]
-            known = module in shown or thing.canonical_path in places
+            known = module in shown or thing.canonical_path in shown_paths
             found += [] if known else [f"{path} is on no page of docs/api"]
             found += [f"{path}.{method} has no docstring" for method in bare_methods(thing, promised)]
     return found

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: the reference of the command line, generated from the command when the site is built."""
+"""mkdocs hook: the reference of the command line, generated from the command when the site is built."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from adiw.reports.results import Cell, Results
 from adiw.reports.tables import mean_std
 
 PREFIX = "adiw-"  # of the methods that match batches by a divergence
-# The paper's divergences by name, with their methods in records. Another divergence's method has its name.
+# Divergence -> its method in the records. The method of any other divergence is the prefix and its name.
 PAPER = {"kl": "adiw-kl", "mmd": "adiw-km", "squared": "adiw-ls", "wasserstein": "adiw-wa"}
 TEST = "test set"
 
@@ -66,7 +66,9 @@ def lines_of(sweep: Results) -> dict[Line, dict[str, Cell]]:
         if first and (first.method in ("uniform", "oracle") or first.method.startswith(PREFIX)):
             data = first.settings["dataset"], first.settings["shift"], first.record["judged_on"]
             found[Line(sweep.recipe["name"], *data, max(cell.epochs))][first.method].append(cell)
-    return {line: {method: _shown(line, cells) for method, cells in of.items()} for line, of in found.items()}
+    return {
+        line: {method: _shown(line, cells) for method, cells in methods.items()} for line, methods in found.items()
+    }
 
 
 def _compares(cells: dict[str, Cell]) -> bool:

@@ -1,4 +1,4 @@
-"""Extension of griffe: the examples of docstrings (doctests) become blocks of code in the reference."""
+"""griffe extension: the examples of docstrings (doctests) become blocks of code in the reference."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Draw the tables of Markdown pages from records: ``make draw``.
 
-A table stands between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECORD is a path from the page:
+A table is between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECORD is a path from the page:
 
 - ``table: .../summary.json``: the table of ``adiw demo``;
 - ``table: FOLDER``: the records of ``make torture``;

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: equations become MathML when the site is built, so that browsers draw them without a script.
+"""mkdocs hook: equations become MathML when the site is built, so that browsers draw them without a script.
 
 arithmatex turns Markdown's ``$...$`` and ``$$...$$`` into ``\\(...\\)`` and ``\\[...\\]`` in an element of the
 class "arithmatex". GitHub renders the same Markdown itself.

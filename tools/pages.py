@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages of the site from outside docs/, and the links to them."""
+"""mkdocs hook: pages of the site from outside docs/, and the links to them."""
 
 from __future__ import annotations
 

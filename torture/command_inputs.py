@@ -38,7 +38,7 @@ TEXTS = (
 )
 NUMBERS = ("-1", "0", "nan", "inf", "-inf", "1e400", "abc", "", "0x10", "1,5", "None", "1e308", "5e-324", "0.5", "2")
 COUNTS = ("-1", "0", "1.5", "nan", "abc", "", "9" * 30, "None", "2")
-# Options of a run: most values are refused at once, and runs that start are small.
+# Options of a run: most values are errors, and runs that start are small.
 RUN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("shift", "method", "model", "transform", "step", "critic", "solver", "optimizer"), TEXTS),
     **dict.fromkeys(("path", "target", "trusted-file", "trusted-folder", "dataset", "device", "tracker"), TEXTS),

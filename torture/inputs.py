@@ -61,9 +61,9 @@ def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
         found = pool.starmap(check_part, parts, chunksize=1)
     counts = sum((part for part, _ in found), Counter[str]())
     wrong = [line for _, lines in found for line in lines]
-    told = {"clear errors": counts["clear error"], "defined results": counts["defined result"]}
-    said = {"inputs": count, "calls": counts["calls"], **told, "commands": counts["commands"], "wrong": len(wrong)}
-    return said, wrong
+    verdicts = {"clear errors": counts["clear error"], "defined results": counts["defined result"]}
+    kinds = {"inputs": count, "calls": counts["calls"], **verdicts, "commands": counts["commands"]}
+    return {**kinds, "wrong": len(wrong)}, wrong
 
 
 def main() -> int:

@@ -32,11 +32,8 @@ EPOCHS, LIMIT = 8, 600.0  # of a run; longest seconds of a child
 # Few samples: an epoch is five steps, and most of the time is spent on files.
 SMALL = ("--selection", 1000, "--batch", 64, "--trusted", 40, "--val-batch", 32)
 OPTIONS = ("--epochs", EPOCHS, *SMALL, "--quiet", "--device", "cpu")
-KINDS = (
-    "moment",
-    "writing",
-    "file",
-)  # kill -9 at a random moment, while a temporary file is written, or at a file operation
+# kill -9 at a random moment, while a temporary file is written, or at a file operation
+KINDS = ("moment", "writing", "file")
 OTHERS = ("terminate", "full disk")
 NAMES = {
     "none": "uninterrupted",
@@ -116,7 +113,7 @@ def run_once(method: str, out: Path, log: Path, kind: str, whole: float, random:
     if kind == "file":
         number = random.randint(1, 60)
         prepare = lambda: kill_at_file_operation(number)  # noqa: E731
-    if kind == "full disk":  # the kernel lets no file grow beyond this
+    if kind == "full disk":  # the operating system limits the size of files
         limit = random.randint(100, 150_000)
         prepare = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
     child = launch(given, log, prepare)
@@ -132,24 +129,24 @@ def run_once(method: str, out: Path, log: Path, kind: str, whole: float, random:
     return (None if code == -signal.SIGKILL else code), log.read_text(errors="replace")
 
 
-def judge(kind: str, code: int | None, said: str) -> str | None:
+def judge(kind: str, code: int | None, output: str) -> str | None:
     """What is wrong with the way this process ended; None if nothing is."""
     if code in (None, 0):
         return None
-    if kind == "terminate" and (code == -signal.SIGTERM or (code == 130 and "--resume" in said)):
+    if kind == "terminate" and (code == -signal.SIGTERM or (code == 130 and "--resume" in output)):
         return None  # before or after the command has installed its handler
-    if kind == "full disk" and code == 2 and "--resume" in said and "Traceback" not in said:
+    if kind == "full disk" and code == 2 and "--resume" in output and "Traceback" not in output:
         return None
-    return f"{kind}: exit code {code}, {said.strip()[-300:]!r}"
+    return f"{kind}: exit code {code}, {output.strip()[-300:]!r}"
 
 
 def kill_runs(method: str, kills: int, work: Path, random: Random) -> Tally:
     """Kill runs of this method ``kills`` times, and compare each finished run with the uninterrupted one."""
     tally, log, uninterrupted = Tally(), work / f"{method}.log", work / f"{method}-uninterrupted"
     begun = time.monotonic()
-    code, said = run_once(method, uninterrupted, log, "none", 0, random)
+    code, output = run_once(method, uninterrupted, log, "none", 0, random)
     if code != 0:
-        tally.wrong.append(f"{method}: uninterrupted: exit code {code}, {said!r}")
+        tally.wrong.append(f"{method}: uninterrupted: exit code {code}, {output!r}")
         return tally
     whole = time.monotonic() - begun
     while tally.counts["kills"] < kills:
@@ -157,10 +154,10 @@ def kill_runs(method: str, kills: int, work: Path, random: Random) -> Tally:
         while True:
             enough = tally.counts["kills"] >= kills
             kind = "none" if enough else random.choice(KINDS * 2 + OTHERS)
-            code, said = run_once(method, out, log, kind, whole, random)
+            code, output = run_once(method, out, log, kind, whole, random)
             tally.counts[NAMES[kind]] += code != 0 and kind != "none"
             tally.counts["kills"] += code is None
-            if problem := judge(kind, code, said):
+            if problem := judge(kind, code, output):
                 tally.counts["lost"] += 1
                 tally.wrong.append(f"{method}: {problem}")
                 break

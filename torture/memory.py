@@ -99,12 +99,12 @@ def engine_growth(epochs: int, folder: Path, warm: int = 5, batch: int = 16) -> 
     """Growth over the epochs of a run on digits, after the first ``warm`` epochs."""
     seen: dict[int, Held] = {}
 
-    def look(row: dict[str, Any]) -> None:
+    def note_memory(row: dict[str, Any]) -> None:
         if row["epoch"] in (warm, epochs):
             seen[row["epoch"]] = Held.now()
 
     settings = resolve({"epochs": epochs, "batch": batch, "trusted": 50})
-    run(settings, folder, engine=Engine(torch.device("cpu")), progress=look)
+    run(settings, folder, engine=Engine(torch.device("cpu")), progress=note_memory)
     return seen[epochs].since(seen[warm])
 
 

@@ -99,7 +99,7 @@ def compare(steps: int) -> list[dict[str, Any]]:
     ((alone, states),) = in_processes(1, work, steps)
     with tempfile.NamedTemporaryFile() as saved, ThreadPoolExecutor(len(SIZES)) as pool:
         torch.save(states, saved.name)
-        # Both numbers of processes at once: processes that wait for each other leave the CPU idle.
+        # Both numbers of processes run concurrently: processes that wait for each other leave the CPU idle.
         results = list(pool.map(lambda size: in_processes(size, work, steps, saved.name), SIZES))
     rows = []
     for size, processes in zip(SIZES, results, strict=True):

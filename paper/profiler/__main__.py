@@ -59,13 +59,13 @@ def _parser() -> argparse.ArgumentParser:
         "--skip",
         type=int,
         default=Plan.skip,
-        help="iterations of a window without the profiler (default: %(default)s)",
+        help="iterations before the profiler starts (default: %(default)s)",
     )
     parser.add_argument(
         "--stabilise",
         type=int,
         default=Plan.stabilise,
-        help="iterations before recording starts (default: %(default)s)",
+        help="profiled but unrecorded iterations (default: %(default)s)",
     )
     parser.add_argument("--record", type=int, default=Plan.record, help="recorded iterations (default: %(default)s)")
     parser.add_argument("--out", type=Path, help="folder of the results (default: runs/NAME)")

@@ -58,8 +58,8 @@ def profile_all(
     out.mkdir(parents=True, exist_ok=True)
     for name, chosen in settings.items():
         if name not in content["implementations"]:
-            task = load_splits(chosen, root)
-            content["implementations"][name] = profile_one(name, chosen, plan, task, device, workers, on_epoch)
+            splits = load_splits(chosen, root)
+            content["implementations"][name] = profile_one(name, chosen, plan, splits, device, workers, on_epoch)
             write_atomically(file, (json.dumps(content, indent=2) + "\n").encode())
     return content
 
@@ -83,21 +83,21 @@ def check_same(
 
 
 def profile_one(
-    name: str, settings: Settings, plan: Plan, task: Splits, device: torch.device, workers: int, on_epoch: OnEpoch
+    name: str, settings: Settings, plan: Plan, splits: Splits, device: torch.device, workers: int, on_epoch: OnEpoch
 ) -> dict[str, Any]:
     """Train one implementation up to the last profiled epoch and return its entry for profile.json.
 
     As in the paper, seconds are those of all recorded iterations of a window together, averaged over the windows.
     """
-    commit()  # before training: the tree may change while it runs
+    commit()  # caches the commit of the start
     used, notes = with_installed_solver(settings) if find(name).program else (settings, [])
-    train = DatasetLoader(task.train, settings.batch, settings.seed, device, workers)
+    train = DatasetLoader(splits.train, settings.batch, settings.seed, device, workers)
     length, last = plan.length(len(train)), max(plan.epochs)
-    step = build_step(name, used, task, device, workers)
+    step = build_step(name, used, splits, device, workers)
     windows = []
     for epoch in range(1, last + 1):
         set_learning_rate(step.optimizer, settings.learning_rate(epoch - 1))
-        batches, done = training_batches(train, task, epoch - 1), 0
+        batches, done = training_batches(train, splits, epoch - 1), 0
         if epoch in plan.epochs:
             window = (plan.skip, plan.stabilise, plan.record)
             stages, whole = profile_window(partial(step, batches), STAGES, *window, device)
@@ -116,31 +116,33 @@ def profile_one(
     }
 
 
-def build_step(name: str, settings: Settings, task: Splits, device: torch.device, workers: int) -> StagedStep:
+def build_step(name: str, settings: Settings, splits: Splits, device: torch.device, workers: int) -> StagedStep:
     """The staged step of an implementation: network, optimizer, method and validation batches."""
     torch.manual_seed(settings.seed)
-    model = build_model(settings, task).to(device).train()
+    model = build_model(settings, splits).to(device).train()
     optimizer = build_optimizer(settings, model)
     criterion, random = nn.CrossEntropyLoss(reduction="none"), Generator().manual_seed(settings.seed)
-    no_cache = {"cache_bytes": 0, "val_workers": 0}  # validation batches come from the feed below
-    context = Context(settings, task, model, criterion, optimizer, random, _no_features, no_cache)
+    no_cache = {"cache_bytes": 0, "val_workers": 0}  # validation batches come from the loader below
+    context = Context(settings, splits, model, criterion, optimizer, random, _no_features, no_cache)
     reweight: Any = find_method(settings.method).build(context).to("cpu" if find(name).on_cpu else device)
-    feed = DatasetLoader(task.trusted, settings.val_batch, settings.seed, device, workers)
+    val_loader = DatasetLoader(splits.trusted, settings.val_batch, settings.seed, device, workers)
     bf16 = settings.bf16 and device.type == "cuda"
-    return StagedStep(model, optimizer, reweight, find(name).validation(partial(loaded, feed)), bf16, settings.clip)
+    return StagedStep(
+        model, optimizer, reweight, find(name).validation(partial(loaded, val_loader)), bf16, settings.clip
+    )
 
 
 def _no_features() -> tuple[Tensor, Tensor]:
     raise AssertionError("neither DIW nor ADIW uses features of another network")
 
 
-def training_batches(feed: DatasetLoader, task: Splits, epoch: int) -> Iterator[Batch]:
-    """The batches of an epoch, always from a loader; samples in memory are augmented on the device."""
-    if not (task.data.augment and isinstance(task.train, Samples)):
-        yield from loaded(feed, epoch)
+def training_batches(loader: DatasetLoader, splits: Splits, epoch: int) -> Iterator[Batch]:
+    """The batches of an epoch through a DataLoader; samples in memory are augmented on the device."""
+    if not (splits.data.augment and isinstance(splits.train, Samples)):
+        yield from loaded(loader, epoch)
         return
-    random = epoch_generator(feed.seed, epoch)
-    for x, y, index in loaded(feed, epoch):
+    random = epoch_generator(loader.seed, epoch)
+    for x, y, index in loaded(loader, epoch):
         yield crop_and_flip(x, draw_crops(len(x), random).to(x.device, non_blocking=True)), y, index
 
 
@@ -157,7 +159,7 @@ def _mean(windows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _average(times: list[dict[str, float | None]]) -> dict[str, float | None]:
-    """The mean of each figure; None if there is none."""
+    """The mean of each figure over the windows that have it; None if none has."""
     columns = {key: [time[key] for time in times] for key in times[0]}
     known = {key: [value for value in values if value is not None] for key, values in columns.items()}
     return {key: sum(values) / len(values) if values else None for key, values in known.items()}

@@ -37,7 +37,7 @@ STAGES = (
 
 
 class StagedStep:
-    """One iteration; the profiler sees each stage under its name.
+    """One iteration; the profiler records each stage under its name.
 
     Args:
         model, optimizer: in training mode, on their device.
@@ -58,7 +58,7 @@ class StagedStep:
         self.model, self.optimizer, self.reweight = model, optimizer, reweight
         self.fetch_val, self.bf16, self.clip = fetch_val, bf16, clip
         self.device = next(model.parameters()).device
-        # The weighted loss is computed on the model's device, also if the method's state is on the CPU.
+        # On the model's device, even if the method keeps its own state on the CPU.
         self.loss_state = WeightState(len(reweight.weights), "the weighted loss of a profile").to(self.device)
 
     def __call__(self, batches: Iterator[Batch]) -> Tensor:
@@ -70,7 +70,7 @@ class StagedStep:
         with torch.no_grad():
             with record_function("forward train"), evaluation_mode(self.model):
                 outputs = self._forward(x)
-            with record_function("train loss"):  # now: the transform reads the hidden layer of the last pass
+            with record_function("train loss"):  # before the next pass, which replaces the hidden layer
                 train = self._transform(outputs, y)
             with record_function("forward val"), evaluation_mode(self.model):
                 outputs = self._forward(x_val)
@@ -102,10 +102,10 @@ class StagedStep:
 
     def _estimate(self, index: Tensor, train: TransformedBatch, val: ValidationBatch) -> Tensor:
         """The weights of the batch (n,), estimated on the method's device and returned on the model's."""
-        there = self.reweight.weights.device
-        groups = (None if group is None else group.to(there) for group in (train.group, val.group))
-        index, train = index.to(there), TransformedBatch(train.z.to(there), next(groups))
-        val = ValidationBatch(val.index.to(there), val.z.to(there), next(groups))
+        device = self.reweight.weights.device
+        groups = (None if group is None else group.to(device) for group in (train.group, val.group))
+        index, train = index.to(device), TransformedBatch(train.z.to(device), next(groups))
+        val = ValidationBatch(val.index.to(device), val.z.to(device), next(groups))
         step = self.reweight.weight_state.begin_step(index, train.z[:, 0])
         return self.reweight.estimate(step, train, val).to(self.device)
 

@@ -16,8 +16,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile, schedule
 
 ON_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
-# A kernel refers to its launch on the host by one of these numbers: that of the launch, or that of the operator
-# around it for launches that some versions of the profiler do not record.
+# A kernel refers to its launch on the host by one of these ids: that of the launch, or, where the profiler does not
+# record the launch, that of the operator around it.
 LINKS = {"correlation": {"cuda_runtime", "cuda_driver"}, "External id": {"cpu_op"}}
 Event = Mapping[str, Any]
 MICROSECOND = 1e-6
@@ -107,7 +107,7 @@ def _ranges(events: Iterable[Event], stages: Sequence[str]) -> list[_Range]:
 
 
 def _launch_times(events: Iterable[Event]) -> dict[tuple[str, int], float]:
-    """The time at which the host launched each kernel, by the numbers that launch and kernel share."""
+    """The time at which the host launched each kernel, by the ids that launch and kernel share."""
     return {
         (link, event["args"][link]): event["ts"]
         for event in events

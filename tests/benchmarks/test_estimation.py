@@ -77,7 +77,7 @@ def test_a_failure_while_setting_up_is_the_cases_own() -> None:
 
 
 @pytest.mark.parametrize("title", sorted(growth.AXES))
-def test_every_axis_grows_what_it_says(title: str) -> None:
+def test_every_axis_grows_its_own_argument(title: str) -> None:
     real = growth.AXES[title]
     sizes = (16, 32) if real.argument != "num_train" else (100, 200)
     fixed = dict.fromkeys(real.fixed, 16)

@@ -90,9 +90,9 @@ def test_a_variant_with_the_settings_of_another_is_not_measured_again(bench: ste
         assert (second["variant"], second["ms"]) == ("second", first["ms"])
 
 
-def test_turns_are_whole_cycles_of_validation_passes(bench: steps.Bench, tmp_path: Path) -> None:
+def test_rounds_are_whole_cycles_of_validation_passes(bench: steps.Bench, tmp_path: Path) -> None:
     settings = TINY.settings({**METHODS["adiw-kl"], **Variant("eager", ADIW, refresh=0, every=4).given(8)})
-    case = cases.Case(settings, bench.task, CPU, "eager", 0)
+    case = cases.Case(settings, bench.splits, CPU, "eager", 0)
     made: list[int] = []
     case.job.loop.step = lambda: made.append(1)
     case.warm_up()
@@ -134,7 +134,7 @@ def test_images_come_from_files_through_the_loader(tmp_path: Path) -> None:
     shape = Shape("imagefolder", (3, 16, 16), 3, 32, 64, trusted=16)
     workload = replace(TINY, given=given, shape=shape, make=folder_of_images)
     bench = steps.Bench(workload, CPU, Plan(rounds=1, times=0), tmp_path / "images", workers=1)
-    assert len(bench.task.train) == 32
+    assert len(bench.splits.train) == 32
     assert len(list((tmp_path / "images" / "train").rglob("*.jpg"))) == 3  # each file is used for several samples
     rows = rows_of(bench, {"eager": Variant("eager", ("uniform", "adiw-kl"))}, tmp_path)
     assert [row["steps_each_round"] for row in rows] == [4, 4]

@@ -1,4 +1,4 @@
-"""Cases take turns, ratios are taken within a round, and a case that fails does not stop the others."""
+"""Cases alternate, ratios are taken within a round, and a case that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import timing
 from timing import Plan, Timed, interleave
 
 
-def test_cases_take_turns_after_a_trial_round() -> None:
+def test_cases_alternate_after_a_trial_round() -> None:
     calls: list[tuple[str, int]] = []
 
     def timer(name: str, seconds: float) -> timing.Timer:
@@ -63,5 +63,5 @@ def test_a_repeated_step_is_run_once_more_than_counted() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(1e-6, 34), (0.05, 5), (10.0, 1)])
-def test_turns_fit_into_the_limit(seconds: float, runs: int) -> None:
-    assert timing.QUICK.each_turn(seconds) == runs
+def test_rounds_fit_into_the_limit(seconds: float, runs: int) -> None:
+    assert timing.QUICK.per_round(seconds) == runs

@@ -1,4 +1,4 @@
-"""The paper's four implementations: their settings, and which solver stands in for which."""
+"""The paper's four implementations: their settings, and the replacements of missing solvers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_method_that_an_implementation_does_not_run_is_refused(name: str, meth
 
 
 @pytest.mark.parametrize(
-    ("asked", "installed", "used", "said"),
+    ("requested", "installed", "used", "note"),
     [
         ("cvxopt", {"cvxopt", "osqp"}, "cvxopt", None),
         ("osqp", {"cvxopt", "osqp"}, "osqp", None),
@@ -42,15 +42,15 @@ def test_a_method_that_an_implementation_does_not_run_is_refused(name: str, meth
         ("cvxopt", set(), "gpu", "cvxopt is not installed: .* by the library's own interior-point method"),
     ],
 )
-def test_a_missing_solver_is_replaced_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, asked: str, installed: set[str], used: str, said: str | None
+def test_a_missing_solver_is_replaced_with_a_note(
+    monkeypatch: pytest.MonkeyPatch, requested: str, installed: set[str], used: str, note: str | None
 ) -> None:
     def resolve_solver(name: str) -> None:
         if name not in installed | {"gpu"}:
             raise ImportError(name)
 
     monkeypatch.setattr(implementations, "resolve_solver", resolve_solver)
-    settings, notes = with_installed_solver(resolve({"method": "diw", "solver": asked}))
+    settings, notes = with_installed_solver(resolve({"method": "diw", "solver": requested}))
     assert settings.solver == used
-    assert len(notes) == (said is not None)
-    assert said is None or re.fullmatch(said, notes[0])
+    assert len(notes) == (note is not None)
+    assert note is None or re.fullmatch(note, notes[0])

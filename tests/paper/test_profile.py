@@ -1,4 +1,4 @@
-"""Profiles of small runs: what they hold, how they go on, and what they refuse."""
+"""Profiles of small runs: their content, resuming, and errors."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_images_from_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "method"), [("DIW", "diw"), ("ADIW_GPU", "adiw-km")])
 def test_trusted_samples_come_from_the_loader_alone(name: str, method: str) -> None:
-    """Nothing is read ahead: of ImageNet that would be minutes before the first step."""
+    """No batch is loaded in advance: for ImageNet that would take minutes before the first step."""
     settings = resolve({"method": method})
     assert build_step(name, settings, load_splits(settings), CPU, workers=0).reweight.val_stream.cached is None
 

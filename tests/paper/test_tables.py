@@ -29,7 +29,7 @@ def cells(table: str) -> dict[str, list[str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Rows a, b and c in the columns x and y, two trials: a is whole, b has one trial in x, c has none."""
+    """Rows a, b and c in the columns x and y, two trials: a is complete, b has one trial in x, c has none."""
     lines = [result("a", column, trial) for column in ("x", "y") for trial in (0, 1)]
     paper = {"accuracy": {"b": FIGURES, "c": FIGURES}}
     plan = recipe(["a", "b", "c"], ["x", "y"], trials=2, paper=paper, common={"epochs": 10})

@@ -1,4 +1,4 @@
-"""Reading traces: hand-made ones as a GPU leaves them, and what must not be counted."""
+"""Reading traces: simulated GPU traces, and events that are excluded."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_occurrences_add_up_and_the_gaps_between_them_do_not_count() -> None:
     assert figures(whole) == pytest.approx((11, 11, 2))
 
 
-def test_what_was_launched_outside_of_the_stages_is_left_out() -> None:
+def test_kernels_launched_outside_of_the_stages_are_excluded() -> None:
     found, whole = times(
         stage("forward", 1, 1),
         stage("backward", 3, 1),

@@ -1,4 +1,4 @@
-"""The short form of each long check, and that each can fail."""
+"""A short form of each long check, and cases in which each fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_module_with_a_main_is_a_check() -> None:
     assert set(all_checks.checks()) == records - {"coverage"}  # which `make coverage` writes
 
 
-def test_a_record_says_what_was_done_and_what_went_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_has_the_counts_and_the_failures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = Record("some", "things are tried", seed=3).write({"things": 5, "lost": 1}, ["one was lost"], tmp_path)
     content = json.loads(file.read_text())
     assert content["counts"] == {"things": 5, "lost": 1}
@@ -57,7 +57,7 @@ def test_killed_and_resumed_runs_have_the_same_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "said", "wrong"),
+    ("kind", "code", "output", "wrong"),
     [
         ("moment", None, "", False),
         ("moment", 1, "", True),
@@ -67,8 +67,8 @@ def test_killed_and_resumed_runs_have_the_same_result(tmp_path: Path) -> None:
         ("full disk", 2, "File too large", True),
     ],
 )
-def test_how_a_run_must_end(kind: str, code: int | None, said: str, wrong: bool) -> None:
-    assert bool(kills.judge(kind, code, said)) == wrong
+def test_how_a_run_must_end(kind: str, code: int | None, output: str, wrong: bool) -> None:
+    assert bool(kills.judge(kind, code, output)) == wrong
 
 
 def test_states_are_compared_bit_for_bit() -> None:

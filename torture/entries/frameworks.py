@@ -40,7 +40,7 @@ class Stream(IterableDataset[Any]):
 
 
 class Short(TensorDataset):
-    """Reports a length above its own, so that an index is outside of the set that the method was made for."""
+    """Reports half of its samples, so that an index is out of range for the method."""
 
     def __len__(self) -> int:
         return TRAIN // 2

@@ -19,7 +19,7 @@ def batch() -> dict[str, Any]:
 
 
 class Network(nn.Linear):
-    """The user's validation set."""
+    """The user's network; its errors are the user's own."""
 
     def forward(self, x: Any) -> Any:
         return super().forward(x)

@@ -103,7 +103,9 @@ def _test(trial: Trial, copy: Path) -> int:
     target = copy / "src" / trial.module
     original = (ROOT / "src" / trial.module).read_text()
     target.write_text(trial.source or original)
-    Path(cache_from_source(str(target))).unlink(missing_ok=True)  # its time stamp has seconds only: it may be stale
+    Path(cache_from_source(str(target))).unlink(
+        missing_ok=True
+    )  # its time stamp has a resolution of seconds, so it may be stale
     sys.dont_write_bytecode = bool(trial.source)
     os.environ |= {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
