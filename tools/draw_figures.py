@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 
 from adiw import estimate_weights
 from adiw.divergences import KL, MMD
-from adiw.reports.figures.style import INTACT, MISLABELLED, looks, styled
+from adiw.reports.figures.style import INTACT, MISLABELLED, row_styles, styled
 from adiw.reports.folders import read_sweep
 from adiw.reports.results import Results
 
@@ -29,7 +29,7 @@ OURS = {"fmnist-noise-ours": "Fashion-MNIST", "cifar10-noise-ours": "CIFAR-10"}
 
 
 def losses() -> tuple[Tensor, Tensor, Tensor]:
-    """Losses as after some epochs: of 120 correct labels, 80 wrong labels, and 100 trusted samples."""
+    """Simulated losses after some epochs: of 120 correct labels, 80 wrong labels and 100 trusted samples."""
     random = Generator().manual_seed(0)
     right = -0.35 * torch.rand(220, generator=random).log()  # exponential: most are small
     wrong = 3.5 + torch.randn(80, generator=random)
@@ -60,7 +60,7 @@ def widths() -> Figure:
 def overshoot() -> Figure:
     """Repeated steps of MMD on losses of which many are nearly equal: the plain step and the local step."""
     right, wrong, val = losses()
-    z, val = torch.cat([right / 10, wrong]), val / 10  # a network that has learnt most samples
+    z, val = torch.cat([right / 10, wrong]), val / 10  # as if the network had learnt most samples
     figure = Figure(figsize=(8.4, 2.9), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, step in zip(panels, ("plain", "local"), strict=True):
@@ -91,11 +91,11 @@ def measured_widths() -> Figure:
     axes = figure.subplots()
     axes.set(xscale="log", xlabel="width", ylabel="accuracy (%), selection split")
     at_auto = 4 * float(numbers[-1])
-    for row, look in looks(sweep.rows).items():
+    for row, style in row_styles(sweep.rows).items():
         figures = [_mean(sweep, row, column) for column in numbers]
-        (line,) = axes.plot([float(n) for n in numbers], figures, color=look.colour, marker=look.marker, label=row)
-        line.set(dashes=look.dashes, markersize=5)
-        axes.plot(at_auto, _mean(sweep, row, "auto"), color=look.colour, marker=look.marker, markersize=7)
+        (line,) = axes.plot([float(n) for n in numbers], figures, color=style.colour, marker=style.marker, label=row)
+        line.set(dashes=style.dashes, markersize=5)
+        axes.plot(at_auto, _mean(sweep, row, "auto"), color=style.colour, marker=style.marker, markersize=7)
     axes.set_xticks([*(float(n) for n in numbers), at_auto], [*numbers, "auto"])
     axes.minorticks_off()
     figure.legend(loc="outside right upper", handlelength=3)
@@ -115,7 +115,7 @@ def separation() -> Figure:
     shown = (("ADIW-KL", "ADIW-LS", "ADIW-WA"), ("ADIW-KM", "ADIW-KM, local step"))
     for axes, rows in zip(panels, shown, strict=True):
         for row in rows:
-            _curves(axes, sweep, row, looks(sweep.rows)[row].colour)
+            _curves(axes, sweep, row, row_styles(sweep.rows)[row].colour)
         axes.set(xlabel="epoch", ylim=(0, 3.8))
         axes.legend(loc="upper left", ncols=len(rows))
     panels[0].set(ylabel="mean weight")
@@ -137,12 +137,12 @@ def accuracy_by_epoch() -> Figure:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (name, title) in zip(panels, OURS.items(), strict=True):
         sweep = read_sweep(ROOT / "results" / name)
-        for row, look in looks(sweep.rows).items():
+        for row, style in row_styles(sweep.rows).items():
             trials = sweep.cells[row, "0.4 symmetric"].done
             if trials:
                 means = torch.tensor([trial.curves["accuracy"] for trial in trials]).mean(0).view(-1, 5).mean(1)
-                (line,) = axes.plot(range(5, 5 * len(means) + 1, 5), means, color=look.colour, label=row)
-                line.set(dashes=look.dashes, linewidth=1.2)
+                (line,) = axes.plot(range(5, 5 * len(means) + 1, 5), means, color=style.colour, label=row)
+                line.set(dashes=style.dashes, linewidth=1.2)
         axes.set_title(title, loc="left")
         axes.set(xlabel="epoch", ylim=(50, 92))
     panels[0].set(ylabel="test accuracy (%)")
@@ -157,7 +157,7 @@ def overview() -> Figure:
     figure = Figure(figsize=(8.4, 2.9), layout="constrained")
     accuracy, weight = figure.subplots(1, 2)
     for row, name in (("Uniform", "uniform"), ("ADIW-KL", "adiw")):
-        _mean_curve(accuracy, sweep, row, "accuracy", name, looks(sweep.rows)[row].colour)
+        _mean_curve(accuracy, sweep, row, "accuracy", name, row_styles(sweep.rows)[row].colour)
     _mean_curve(weight, sweep, "ADIW-KL", "weight_intact", "right labels", INTACT)
     _mean_curve(weight, sweep, "ADIW-KL", "weight_mislabelled", "wrong labels", MISLABELLED)
     for axes, title in ((accuracy, "test accuracy (%)"), (weight, "mean weight")):
@@ -184,7 +184,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
 
 
 def main(folder: Path) -> list[Path]:
-    """Draw every figure as SVG, the same text every time; returns the files."""
+    """Draw every figure as SVG, identical in every run; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.svg" for name in FIGURES]
     with styled():

@@ -1,4 +1,4 @@
-"""Calling the command inside this process: what it says and the code that it ends with."""
+"""Run the command inside this process: its output and exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adiw.cli import main
 
 
 @dataclass(frozen=True)
-class Said:
+class Output:
     """An ended command: its exit code, standard output and standard error."""
 
     code: int
@@ -23,20 +23,20 @@ class Said:
     err: str
 
 
-Command = Callable[..., Said]
+Command = Callable[..., Output]
 
 
 @pytest.fixture
 def adiw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command ``adiw`` with these arguments."""
 
-    def call(*arguments: object) -> Said:
+    def call(*arguments: object) -> Output:
         monkeypatch.setattr(sys, "argv", ["adiw", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
         code = ended.value.code
         assert isinstance(code, int)
-        return Said(code, *capsys.readouterr())
+        return Output(code, *capsys.readouterr())
 
     return call
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 # A user's own module: networks with and without a named hidden layer, broken ones, slow ones, and one that sends its
-# own process a signal, as somebody else would, but always at the same step.
+# own process a signal, always at the same step.
 MODULE = """
 import os
 import time
@@ -66,7 +66,7 @@ def not_a_network(input_shape, num_classes):
 
 
 def write_module(folder: Path, name: str) -> None:
-    """The module above under a name of its own: an imported one would be found again by the next test."""
+    """The module above under the given name. Each test needs its own, because imported modules are cached."""
     (folder / f"{name}.py").write_text(MODULE)
 
 

@@ -1,4 +1,4 @@
-"""``adiw audit``: from a real run to a list of labels to look at."""
+"""``adiw audit``: from a real run to a list of labels to check."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def read(file: Path) -> list[dict[str, str]]:
 def test_the_labels_that_a_run_distrusts_are_the_wrong_ones(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     assert adiw("run", "--epochs", 8, "--out", "r", "--quiet").code == 0
-    said = adiw("audit", "r")
-    assert (said.code, said.err) == (0, "")
-    assert len([line for line in said.out.splitlines() if line.startswith("│")]) == 10
-    quality = re.search(r"(\d+) labels are known to be wrong: AUROC (0\.\d+); (\d+\.\d)%", said.out)
+    output = adiw("audit", "r")
+    assert (output.code, output.err) == (0, "")
+    assert len([line for line in output.out.splitlines() if line.startswith("│")]) == 10
+    quality = re.search(r"(\d+) labels are known to be wrong: AUROC (0\.\d+); (\d+\.\d)%", output.out)
     assert quality is not None
     original, given, true, predicted = np.load("r/labels.npy")
     assert int(quality[1]) == (given != true).sum()
@@ -38,15 +38,15 @@ def test_the_labels_that_a_run_distrusts_are_the_wrong_ones(adiw: Command, monke
     assert found == [original[i], given[i], true[i], predicted[i]]
     page = Elements(Path("r/audit.html").read_text())
     assert len(page.named("svg", kind="spark")) == 200
-    assert len(page.named("img")) >= 48  # the least trusted, and what else was kept
+    assert len(page.named("img")) >= 48  # the least trusted and the other pictures
 
 
-def test_top_and_out_say_how_many_and_where(adiw: Command) -> None:
+def test_top_and_out_set_the_number_and_the_folder(adiw: Command) -> None:
     assert adiw("run", "--epochs", 2, "--out", "r", "--quiet").code == 0
-    said = adiw("audit", "r", "--top", 3, "--out", "to/here")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.endswith(f"{Path('to/here/audit.csv')}, {Path('to/here/audit.html')}\n")
-    assert len([line for line in said.out.splitlines() if line.startswith("│")]) == 3
+    output = adiw("audit", "r", "--top", 3, "--out", "to/here")
+    assert (output.code, output.err) == (0, "")
+    assert output.out.endswith(f"{Path('to/here/audit.csv')}, {Path('to/here/audit.html')}\n")
+    assert len([line for line in output.out.splitlines() if line.startswith("│")]) == 3
     assert len(read(Path("to/here/audit.csv"))) == 3
     assert len(Elements(Path("to/here/audit.html").read_text()).named("svg", kind="spark")) == 3
     assert not Path("r/audit.csv").exists()
@@ -56,9 +56,9 @@ def test_a_users_own_table_has_its_class_names_and_no_truth(adiw: Command) -> No
     write_table(Path("t.csv"), rows=150)
     data = ["--dataset", "csv", "--path", "t.csv", "--target", "kind", "--trusted", 30, "--batch", 32]
     assert adiw("run", *data, "--epochs", 3, "--out", "r", "--quiet").code == 0
-    said = adiw("audit", "r")
-    assert (said.code, said.err) == (0, "")
-    assert "AUROC and precision are not known" in said.out
+    output = adiw("audit", "r")
+    assert (output.code, output.err) == (0, "")
+    assert "AUROC and precision are not known" in output.out
     assert {row["given_name"] for row in read(Path("r/audit.csv"))} == {"ant", "bee", "cat"}
     assert not Elements(Path("r/audit.html").read_text()).named("img")
 
@@ -80,18 +80,18 @@ def test_a_class_named_like_markup_stays_text(adiw: Command) -> None:
     ("folder", "message"),
     [
         ("uniform", "uniform: all weights are equal: nothing to rank"),
-        ("val-only", "val-only trains on the trusted samples alone and weights no others: nothing to rank"),
+        ("val-only", "val-only weights only the trusted samples, on which it trains: nothing to rank"),
         ("begun", "the run in begun has not finished: continue it with adiw run --resume"),
         ("nothing", "nothing is not a folder: name the folder of a finished run"),
         ("sweep", "sweep is a sweep: audit one of its runs: sweep/runs/KL-a-0 (KL, a, trial 0)"),
     ],
 )
-def test_what_cannot_be_ranked_is_told_in_one_line(adiw: Command, folder: str, message: str) -> None:
+def test_what_cannot_be_ranked_is_an_error_in_one_line(adiw: Command, folder: str, message: str) -> None:
     write_run(Path("uniform"), "uniform", [50.0], weights=[1.0, 1.0])
     write_run(Path("val-only"), "val-only", [50.0], weights=[1.0, 0.0])
     write_run(Path("begun"), "adiw-kl", [50.0], None)
     write_sweep(Path("sweep"), [record("KL", "a", 0, [50.0])], ["KL"], ["a"])
     write_run(Path("sweep/runs/KL-a-0"), "adiw-kl", [50.0])
-    said = adiw("audit", folder)
-    assert (said.code, said.out, said.err) == (2, "", f"adiw: {message}\n")
+    output = adiw("audit", folder)
+    assert (output.code, output.out, output.err) == (2, "", f"adiw: {message}\n")
     assert not list(Path().rglob("audit.*"))

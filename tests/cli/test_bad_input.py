@@ -1,4 +1,4 @@
-"""What users get wrong: exit code 2 and one line that says what to do, never a traceback."""
+"""Bad input: exit code 2 and one line with the fix, never a traceback."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import torch
 
 from adiw.data import fashion_mnist
 from adiw.engine import checkpoint
-from tests.cli.conftest import Command, Said
+from tests.cli.conftest import Command, Output
 from tests.cli.images import write_images, write_module
 from tests.data.files import idx_bytes, write_fashion
 from tests.experiments.tables import write_table
 
 
-def refused(said: Said) -> str:
-    """The one line of a refusal."""
-    assert said.code == 2, said
-    assert said.out == ""
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.startswith("adiw: ")
-    assert "Traceback" not in said.err
-    return said.err[len("adiw: ") : -1]
+def refused(output: Output) -> str:
+    """The one line of an error."""
+    assert output.code == 2, output
+    assert output.out == ""
+    assert output.err.count("\n") == 1, output.err
+    assert output.err.startswith("adiw: ")
+    assert "Traceback" not in output.err
+    return output.err[len("adiw: ") : -1]
 
 
 CSV = ["--dataset", "csv", "--path", "t.csv"]
@@ -62,12 +62,12 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--epochs", "-1"], "epochs must be at least 1, got -1"),
         (["--batch", "0"], "batch must be at least 1, got 0"),
         (["--lr", "0"], "lr must be a positive number, got 0.0"),
-        (["--momentum", "-1"], "momentum must be a number from 0 on, got -1.0"),
+        (["--momentum", "-1"], "momentum must be a number of at least 0, got -1.0"),
         (["--seed", "-1"], "seed must be from 0 to "),
         (["--workers", "-1"], "workers must be at least 0, got -1"),
         (["--cap", "0.5"], "cap must be None or at least 1, the mean weight, got 0.5"),
         (["--min-ess", "2"], "min_ess is a fraction of the batch and must be from 0 to 1, got 2.0"),
-        (["--selection", "1297"], "selection holds out 1297 of 1297 training samples: none would be left"),
+        (["--selection", "1297"], "selection holds out 1297 of 1297 training samples: hold out fewer"),
         # trusted samples
         (["--trusted", "5000"], "trusted: expected 0 to 1297 (the size of the training set), got 5000"),
         (["--trusted", "3"], "trusted: expected every one of 10 classes, missing "),
@@ -77,7 +77,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         ),
         (
             ["--trusted-file", "few.txt", "--trusted", "3"],
-            "trusted and trusted_file both say which samples are trusted",
+            "trusted and trusted_file both select the trusted samples",
         ),
         ([*TABLES, "--shift", "none", "--trusted-file", "gone.txt"], "expected a file, found none at gone.txt"),
         ([*TABLES, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
@@ -117,7 +117,7 @@ def test_a_run_is_refused_in_one_line(adiw: Command, arguments: list[str], messa
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here, which --device cuda would find")
-def test_a_gpu_that_is_not_there(adiw: Command) -> None:
+def test_a_gpu_that_does_not_exist(adiw: Command) -> None:
     assert refused(adiw("run", "--device", "cuda")) == "device cuda: PyTorch finds 0 GPUs; use --device cpu"
 
 
@@ -139,7 +139,7 @@ def test_a_table_that_cannot_be_read(adiw: Command, content: str, message: str) 
     assert message in refused(adiw("run", *CSV))
 
 
-def test_a_label_that_training_does_not_know(adiw: Command) -> None:
+def test_a_test_label_without_training_rows(adiw: Command) -> None:
     write_table(Path("t.csv/train.csv"), rows=60)
     write_table(Path("t.csv/test.csv"), rows=30, classes=("ant", "bee", "dog"))
     assert "found classes that the training file does not have: dog" in refused(adiw("run", *CSV))
@@ -159,8 +159,8 @@ def test_fashion_mnist_that_is_not_as_published(adiw: Command, monkeypatch: pyte
     if damage == "label":
         monkeypatch.setattr(fashion_mnist, "DIGESTS", dict.fromkeys(fashion_mnist.DIGESTS))
         (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(np.array([3, 10, 9], np.uint8))))
-    said = adiw("run", "--dataset", "fashion-mnist", "--data-root", "root")
-    assert expected[damage] in refused(said)
+    output = adiw("run", "--dataset", "fashion-mnist", "--data-root", "root")
+    assert expected[damage] in refused(output)
 
 
 IMAGES = ["--dataset", "imagefolder", "--path", "img"]
@@ -171,12 +171,12 @@ def test_images_of_one_class(adiw: Command) -> None:
     assert "img/train: expected at least two class folders, found ['ant']" in refused(adiw("run", *IMAGES))
 
 
-# PyTorch starts its workers by fork, and remarks on a machine with a single core.
+# PyTorch starts its workers by fork, and warns on a machine with a single core.
 @pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning", "ignore:This DataLoader will create:UserWarning"
 )
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_image_that_is_damaged_is_named_whoever_reads_it(adiw: Command, workers: int) -> None:
+def test_a_damaged_image_is_named_with_and_without_workers(adiw: Command, workers: int) -> None:
     write_images(Path("img"), train=10)
     write_module(Path(), f"damaged_{workers}")
     file = Path("img/train/bee/3.png")
@@ -189,17 +189,17 @@ def test_an_image_that_is_damaged_is_named_whoever_reads_it(adiw: Command, worke
 
 def test_models_that_cannot_be_used(adiw: Command) -> None:
     write_module(Path(), "odd_models")
-    said = adiw("run", "--model", "odd_models:not_a_network")
-    assert "expected a torch.nn.Module from the factory, got type int" in refused(said)
-    said = adiw("run", "--model", "odd_models:gone", "--out", "b")
-    assert "expected 'gone' in odd_models, found none; check the name" in refused(said)
-    said = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
+    output = adiw("run", "--model", "odd_models:not_a_network")
+    assert "expected a torch.nn.Module from the factory, got type int" in refused(output)
+    output = adiw("run", "--model", "odd_models:gone", "--out", "b")
+    assert "expected 'gone' in odd_models, found none; check the name" in refused(output)
+    output = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
     assert (
         "transform features needs a network with an attribute feature_layer that names its hidden layer"
-        in refused(said)
+        in refused(output)
     )
-    said = adiw("run", "--model", "odd_models:nameless", "--method", "two-step-kmm", "--epochs", 1, "--out", "d")
-    assert "a two-step method needs a network with the name of its hidden layer in feature_layer" in refused(said)
+    output = adiw("run", "--model", "odd_models:nameless", "--method", "two-step-kmm", "--epochs", 1, "--out", "d")
+    assert "a two-step method needs a network with the name of its hidden layer in feature_layer" in refused(output)
 
 
 RUN = ["run", "--method", "uniform", "--epochs", 3, "--out", "r"]

@@ -1,4 +1,4 @@
-"""The bars of a sweep: what is done, running, dead, failed and left."""
+"""The progress bars of a sweep: the counts of its runs by state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JOBS = [Planned("KL", "much", trial, resolve({"seed": trial, "epochs": 5})) for 
 
 @pytest.fixture
 def bar() -> Progress:
-    """Bars on a terminal that is not there."""
+    """Progress bars on a simulated terminal."""
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
     return Progress(
         TextColumn("{task.description} {task.completed}/{task.total} {task.fields[note]}"), console=console
@@ -42,14 +42,14 @@ def test_a_bar_for_the_sweep_and_one_for_each_run(bar: Progress, capsys: pytest.
     assert shown(bar)[0] == "mine 2/4 2 done, 1 running, 1 left"
     assert len(bar.tasks) == 2
     board.ended(JOBS[3], {"status": "failed", "reason": "no room"})  # before it was announced
-    said = "adiw: KL, much, trial 3: failed (no room); 2 done, 1 running, 1 failed\n"
-    assert capsys.readouterr().err == said  # of the one that is done, its bar has said enough
+    output = "adiw: KL, much, trial 3: failed (no room); 2 done, 1 running, 1 failed\n"
+    assert capsys.readouterr().err == output  # with bars, a done run prints no line
     board.close()
     assert str(board) == "2 done, 1 failed, 1 left"
     assert (board.count("done"), board.count("failed", "left")) == (2, 2)
 
 
-def test_without_bars_every_end_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_bars_every_run_that_ends_prints_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     board = Board(Progress(disable=True), "mine", dict.fromkeys(JOBS, "left"))
     board.row(JOBS[0], {"epoch": 1, "accuracy": 50.0})
     board.ended(JOBS[0], {"status": "done", "accuracy": 50.0})

@@ -1,4 +1,4 @@
-"""``adiw data get``: the official files or one line that says what to do."""
+"""``adiw data get``: the official files, or an error in one line."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tests.data.files import write_fashion
 
 
 def test_a_data_set_without_a_download(adiw: Command) -> None:
-    said = adiw("data", "get", "fashion")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("adiw: unknown data set 'fashion': expected one of fashion-mnist, cifar10")
-    assert said.err.count("\n") == 1
+    output = adiw("data", "get", "fashion")
+    assert (output.code, output.out) == (2, "")
+    assert output.err.startswith("adiw: unknown data set 'fashion': expected one of fashion-mnist, cifar10")
+    assert output.err.count("\n") == 1
 
 
-def test_without_a_network_one_line_says_what_to_do(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_the_error_is_one_line(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     unreachable = replace(download.SOURCES["fashion-mnist"], address="http://127.0.0.1:1")
     monkeypatch.setitem(download.SOURCES, "fashion-mnist", unreachable)
-    said = adiw("data", "get", "fashion-mnist", "--root", "data")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.count("\n") == 1
-    assert said.err.startswith("adiw: could not download http://127.0.0.1:1/train-images-idx3-ubyte.gz (")
-    assert "by hand, then run `adiw data get fashion-mnist` again" in said.err
+    output = adiw("data", "get", "fashion-mnist", "--root", "data")
+    assert (output.code, output.out) == (2, "")
+    assert output.err.count("\n") == 1
+    assert output.err.startswith("adiw: could not download http://127.0.0.1:1/train-images-idx3-ubyte.gz (")
+    assert "yourself, then run `adiw data get fashion-mnist` again" in output.err
 
 
 @pytest.mark.parametrize("where", ["option", "variable"])
-def test_the_files_arrive_where_asked(
+def test_the_files_are_in_the_given_folder(
     adiw: Command,
     web: Web,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -56,8 +56,8 @@ def test_the_files_arrive_where_asked(
     monkeypatch.setitem(download.SOURCES, "fashion-mnist", source)
     if where == "variable":
         monkeypatch.setenv("ADIW_DATA", "mine")
-    said = adiw("data", "get", "fashion-mnist", *(["--root", "mine"] if where == "option" else []))
-    assert (said.code, said.out, said.err) == (0, "fashion-mnist is in mine/fashion-mnist\n", "")
+    output = adiw("data", "get", "fashion-mnist", *(["--root", "mine"] if where == "option" else []))
+    assert (output.code, output.out, output.err) == (0, "fashion-mnist is in mine/fashion-mnist\n", "")
     assert {file.name: file.read_bytes() for file in Path("mine/fashion-mnist").iterdir()} == files
 
 

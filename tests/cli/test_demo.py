@@ -1,4 +1,4 @@
-"""``adiw demo``: all methods, a table and a page; what is missing or dead is shown as such."""
+"""``adiw demo``: all methods, a table and a page; missing and dead runs are marked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
     assert "1 seed" in done.stdout
     page = (tmp_path / "d" / "index.html").read_text()
     assert all(f'data-name="{method}"' in page for method in METHODS)
-    assert f"The page with curves and weights: {Path('d') / 'index.html'}" in done.stdout
+    assert f"Report with curves and weights: {Path('d') / 'index.html'}" in done.stdout
     assert {file.name for file in (tmp_path / "d").iterdir() if file.is_dir()} == {f"{m}-0" for m in METHODS}
 
 
@@ -58,9 +58,9 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
 
     monkeypatch.setattr(demo_module, "run_in_processes", few)
     monkeypatch.setenv("COLUMNS", "120")
-    said = adiw("demo", "--seeds", 2, "--epochs", 1, "--out", "d")
-    assert (said.code, said.err) == (0, "adiw: diw-0: MemoryError: no room\n")
-    table = {line.split()[1]: line for line in said.out.splitlines() if line.startswith("│")}
+    output = adiw("demo", "--seeds", 2, "--epochs", 1, "--out", "d")
+    assert (output.code, output.err) == (0, "adiw: diw-0: MemoryError: no room\n")
+    table = {line.split()[1]: line for line in output.out.splitlines() if line.startswith("│")}
     assert list(table) == METHODS
     assert "1 dead" in table["uniform"]
     assert "1 dead" in table["oracle"]
@@ -69,18 +69,16 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
     assert ": 2 finished, 2 dead, 18 unfinished." in page
     line = page.split('data-name="diw"><th scope="row">diw</th>')[1].partition("</tr>")[0]
     assert "2 unfinished" in line
-    assert '<fieldset id="columns">' not in page  # runs that are missing belong to the same setting
+    assert '<fieldset id="columns">' not in page  # missing runs have the same setting
 
 
-def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
-    adiw: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_an_earlier_demo_are_deleted(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), engine=Engine(torch.device("cpu")))
     Path("d/uniform-0/kept").mkdir()
     monkeypatch.setattr(demo_module, "run_in_processes", lambda *arguments: iter(()))
-    said = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
-    assert said.code == 0
-    assert said.out.count("1 unfinished") == 11
+    output = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
+    assert output.code == 0
+    assert output.out.count("1 unfinished") == 11
     assert [file.name for file in Path("d/uniform-0").iterdir()] == ["kept"]
 
 
@@ -94,8 +92,8 @@ def test_results_of_an_earlier_demo_are_not_taken_for_this_ones(
 )
 def test_what_cannot_be_run_is_refused(adiw: Command, arguments: list[object], message: str) -> None:
     Path("file").write_text("")
-    said = adiw("demo", *arguments)
-    assert (said.code, said.out, said.err) == (2, "", f"adiw: {message}\n")
+    output = adiw("demo", *arguments)
+    assert (output.code, output.out, output.err) == (2, "", f"adiw: {message}\n")
 
 
 def children(process: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Finding one's way: help, lists, and mistakes on the command line."""
+"""Help, lists, and usage errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from adiw.cli import main
+from adiw.cli.profile import UNUSED
 from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES
 from adiw.experiments.methods import METHODS
@@ -32,35 +33,36 @@ COMMANDS = ("demo", "run", "sweep", "report", "audit", "profile", "list", "data"
 
 
 def test_help_names_all_commands(adiw: Command) -> None:
-    said = adiw("--help")
-    assert (said.code, said.err) == (0, "")
+    output = adiw("--help")
+    assert (output.code, output.err) == (0, "")
     for command in COMMANDS:
-        assert f" {command} " in said.out
+        assert f" {command} " in output.out
 
 
 @pytest.mark.parametrize("command", [*([name] for name in COMMANDS), ["data", "get"]])
 def test_every_command_has_help(adiw: Command, command: list[str]) -> None:
-    said = adiw(*command, "--help")
-    assert said.code == 0
-    assert f"Usage: adiw {' '.join(command)} " in said.out
+    output = adiw(*command, "--help")
+    assert output.code == 0
+    assert f"Usage: adiw {' '.join(command)} " in output.out
 
 
 @pytest.mark.parametrize("command", [[], ["data"]])
 def test_without_arguments_the_help_is_shown(adiw: Command, command: list[str]) -> None:
-    said = adiw(*command)
-    assert (said.code, said.err) == (2, "")
-    assert "Usage: adiw" in said.out
+    output = adiw(*command)
+    assert (output.code, output.err) == (2, "")
+    assert "Usage: adiw" in output.out
 
 
 def test_the_list_has_every_name(adiw: Command) -> None:
-    said = adiw("list")
-    assert (said.code, said.err) == (0, "")
-    words = set(said.out.split())
+    output = adiw("list")
+    assert (output.code, output.err) == (0, "")
+    words = set(output.out.split())
     assert {*METHODS, *DATASETS, *SHIFTS, *MODELS, *DIVERGENCES, *names()} <= words
-    assert "Fashion-MNIST under label noise" in said.out
+    assert "Fashion-MNIST under label noise" in output.out
+    assert "; write class-prior:MU,RHO\n" in output.out
 
 
-@pytest.mark.parametrize("command", [["list"], ["run", "--help"], ["sweep", "--help"]])
+@pytest.mark.parametrize("command", [["list"], *([name, "--help"] for name in ("run", "sweep", "profile"))])
 def test_help_and_list_have_no_stray_spaces(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -71,10 +73,14 @@ def test_help_and_list_have_no_stray_spaces(
         assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_every_setting_is_an_option_with_its_default(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("command", "without"), [("run", ()), ("profile", UNUSED)])
+def test_every_setting_is_an_option_with_its_default(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, command: str, without: tuple[str, ...]
+) -> None:
     monkeypatch.setenv("COLUMNS", "400")  # one line for each option
-    lines = adiw("run", "--help").out.splitlines()
-    for field in dataclasses.fields(Settings):
+    lines = adiw(command, "--help").out.splitlines()
+    assert not any(line.startswith(f"│ --{name.replace('_', '-')} ") for name in without for line in lines)
+    for field in [field for field in dataclasses.fields(Settings) if field.name not in without]:
         (line,) = [line for line in lines if line.startswith(f"│ --{field.name.replace('_', '-')} ")]
         assert field.metadata["text"] in line
         default = default_text(field.name)
@@ -82,9 +88,9 @@ def test_every_setting_is_an_option_with_its_default(adiw: Command, monkeypatch:
 
 
 def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
-    said = adiw("list", "--json")
-    assert said.out.count("\n") == 1
-    assert json.loads(said.out) == {
+    output = adiw("list", "--json")
+    assert output.out.count("\n") == 1
+    assert json.loads(output.out) == {
         "methods": list(METHODS),
         "datasets": list(DATASETS),
         "shifts": list(SHIFTS),
@@ -107,18 +113,18 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         (["audit", "d", "--top", "0"], "'--top'"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
-    said = adiw(*arguments)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("adiw: ")
-    assert said.err.count("\n") == 1
-    assert message in said.err
-    assert "; see adiw" in said.err
-    assert said.err.endswith("--help\n")
+def test_a_usage_error_is_one_line(adiw: Command, arguments: list[str], message: str) -> None:
+    output = adiw(*arguments)
+    assert (output.code, output.out) == (2, "")
+    assert output.err.startswith("adiw: ")
+    assert output.err.count("\n") == 1
+    assert message in output.err
+    assert "; see adiw" in output.err
+    assert output.err.endswith("--help\n")
 
 
 @pytest.mark.parametrize("package", ["typer", "rich", "sklearn"])
-def test_without_its_packages_the_command_says_which(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     for name in [name for name in sys.modules if name.startswith("adiw.cli.")]:
         monkeypatch.delitem(sys.modules, name)
     error = ModuleNotFoundError(f"No module named {package!r}", name=f"{package}.sub")
@@ -133,5 +139,5 @@ def test_without_its_packages_the_command_says_which(monkeypatch: pytest.MonkeyP
         main()
     assert ended.value.code == f'adiw: the command needs {package}: install it with pip install "adiw[cli]"'
     error = ModuleNotFoundError("No module named 'adiw.oops'", name="adiw.oops")
-    with pytest.raises(ModuleNotFoundError, match="oops"):  # a mistake of ours is not the user's to install
+    with pytest.raises(ModuleNotFoundError, match="oops"):  # an error of the library itself is not a missing package
         main()

@@ -1,4 +1,4 @@
-"""Files made to do harm, given to the command: nothing in them runs, and each ends in one line."""
+"""Malicious files: no code in them runs, and each gives an error in one line."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def run_folder() -> Path:
 
 def refused_or_unharmed(adiw: Command, *commands: str) -> None:
     for command in commands:
-        said = adiw(command, "run")
-        assert said.code in (0, 2), said.err
-        assert said.err.count("\n") <= 1, said.err
-        assert "Traceback" not in said.err
+        output = adiw(command, "run")
+        assert output.code in (0, 2), output.err
+        assert output.err.count("\n") <= 1, output.err
+        assert "Traceback" not in output.err
     assert not Path("marker").exists()
     assert not Path("../escaped.npy").exists()
 
@@ -105,8 +105,8 @@ def test_trusted_indices(harm: Any) -> None:
 @pytest.mark.parametrize("content", [DEEP, "a = " + DEEP, "a = " + "9" * 5000, "\x00"])
 def test_a_recipe(adiw: Command, content: str) -> None:
     Path("mine.toml").write_text(content)
-    said = adiw("sweep", "mine.toml")
-    assert (said.code, said.err.count("\n")) == (2, 1), said.err[:500]
+    output = adiw("sweep", "mine.toml")
+    assert (output.code, output.err.count("\n")) == (2, 1), output.err[:500]
 
 
 def test_an_idx_file_that_claims_more_than_it_can_hold() -> None:
@@ -122,7 +122,7 @@ def test_names_of_classes_stay_text(adiw: Command) -> None:
         refused_or_unharmed(adiw, "audit", "report")
         rows = (folder / "audit.csv").read_text()
         assert ",=" not in rows
-        assert ",-1," in rows  # a number is no formula
+        assert ",-1," in rows  # a number is not a formula
         for page in folder.glob("*.html"):
             text = page.read_text()
             assert "<script>alert" not in text
@@ -150,11 +150,11 @@ def test_broken_images_are_skipped_by_choice(adiw: Command, choice: str) -> None
     )
     arguments = (*common, "--broken-images", choice, "--out", "out", "--quiet", "--model", "mlp", "--device", "cpu")
     if choice == "refuse":
-        said = adiw(*arguments)
-        assert said.code == 2
-        assert "cut.png" in said.err
+        output = adiw(*arguments)
+        assert output.code == 2
+        assert "cut.png" in output.err
         return
     with pytest.warns(UserWarning, match=r"1 of 3 images are excluded.*cut\.png"):
-        said = adiw(*arguments)
-    assert said.code == 0, said.err
+        output = adiw(*arguments)
+    assert output.code == 0, output.err
     assert json.loads(Path("out/config.json").read_text())["broken_images"] == "skip"

@@ -16,9 +16,9 @@ QUICK = ("--steps", 2, "--rounds", 2, "--workers", 0, "--device", "cpu")
 
 
 def test_it_prints_time_ratio_and_memory(adiw: Command) -> None:
-    said = adiw("profile", *QUICK)
-    assert said.code == 0
-    title, _, head, _, *lines = said.out.splitlines()
+    output = adiw("profile", *QUICK)
+    assert output.code == 0
+    title, _, head, _, *lines = output.out.splitlines()
     assert title == "A training step on digits, mlp, batches of 128"
     assert head.split("  ")[0] == "weights"
     rows = [line.split() for line in lines[:2]]
@@ -30,9 +30,9 @@ def test_it_prints_time_ratio_and_memory(adiw: Command) -> None:
 
 
 def test_json_has_the_figures_of_the_given_method(adiw: Command) -> None:
-    said = adiw("profile", *QUICK, "--method", "l2r", "--batch", 64, "--json")
-    assert said.code == 0
-    uniform, method = json.loads(said.out)
+    output = adiw("profile", *QUICK, "--method", "l2r", "--batch", 64, "--json")
+    assert output.code == 0
+    uniform, method = json.loads(output.out)
     assert (uniform["method"], uniform["ratio"], method["method"]) == ("uniform", 1.0, "l2r")
     assert all(time["milliseconds"] > 0 and time["state_bytes"] > 0 for time in (uniform, method))
     assert uniform["peak_bytes"] is method["peak_bytes"] is None
@@ -48,10 +48,12 @@ def test_options_are_settings_of_both_runs(adiw: Command, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Engine, "start", start)
     options = ("--method", "adiw-ls", "--shift", "pair:0.2", "--batch", 64, "--val-batch", 50, "--val-every", 2)
+    options += ("--width", "0.5")
     assert adiw("profile", *QUICK, *options).code == 0
     assert [settings.method for settings in seen] == ["uniform", "adiw-ls"]
     for settings in seen:
         assert (settings.shift, settings.batch, settings.val_batch, settings.val_every) == ("pair:0.2", 64, 50, 2)
+        assert settings.width == 0.5
 
 
 def test_the_steps_are_those_of_a_training_run() -> None:
@@ -86,11 +88,12 @@ def test_the_ratio_is_that_of_the_same_round(monkeypatch: pytest.MonkeyPatch) ->
         (["--dataset", "mnist"], "unknown dataset 'mnist': expected one of "),
         (["--dataset", "imagefolder", "--trusted", "3"], "imagefolder needs a path"),
         (["--device", "tpu"], "unknown device 'tpu'"),
+        (["--width", "wide"], "width must be a number, auto or quantile, got 'wide'"),
     ],
 )
 def test_errors_are_one_line(adiw: Command, arguments: list[str], message: str) -> None:
-    said = adiw("profile", *QUICK, *arguments)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("adiw: ")
-    assert said.err.count("\n") == 1
-    assert message in said.err
+    output = adiw("profile", *QUICK, *arguments)
+    assert (output.code, output.out) == (2, "")
+    assert output.err.startswith("adiw: ")
+    assert output.err.count("\n") == 1
+    assert message in output.err

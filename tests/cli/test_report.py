@@ -1,4 +1,4 @@
-"""``adiw report``: the page of whatever folder it is given."""
+"""``adiw report``: the page of a run, of several runs, or of a sweep."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def test_a_run_several_runs_and_a_sweep_have_their_page(adiw: Command) -> None:
     write_sweep(Path("sweep"), [record("KL", "a", 0, [50.0])], ["KL"], ["a"])
     titles = {"runs/a": "adiw-kl on digits", "runs": "digits", "sweep": "Label noise"}
     for folder, title in titles.items():
-        said = adiw("report", folder)
+        output = adiw("report", folder)
         file = Path(folder) / "index.html"
-        assert (said.code, said.out, said.err) == (0, f"The page: {file}\n", "")
+        assert (output.code, output.out, output.err) == (0, f"Written: {file}\n", "")
         assert Elements(file.read_text()).text("h1") == [title]
 
 
-def test_the_page_goes_where_it_is_sent(adiw: Command) -> None:
+def test_out_sets_the_file_of_the_page(adiw: Command) -> None:
     write_run(Path("a"), "adiw-kl", [50.0])
-    said = adiw("report", "a", "--out", "pages/mine.html")
-    assert (said.code, said.out) == (0, f"The page: {Path('pages/mine.html')}\n")
+    output = adiw("report", "a", "--out", "pages/mine.html")
+    assert (output.code, output.out) == (0, f"Written: {Path('pages/mine.html')}\n")
     assert "<h1>adiw-kl on runs</h1>" in Path("pages/mine.html").read_text()
     assert not Path("a/index.html").exists()
 
@@ -50,10 +50,10 @@ def test_a_real_run_has_curves_weights_and_pictures(adiw: Command) -> None:
         (["a", "--out", "empty"], "empty: Is a directory"),
     ],
 )
-def test_what_cannot_be_shown_is_told_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_shown_is_an_error_in_one_line(adiw: Command, arguments: list[str], message: str) -> None:
     write_run(Path("a"), "adiw-kl", [50.0])
     for name in ("empty", "half"):
         Path(name).mkdir()
     Path("half/results.jsonl").touch()
-    said = adiw("report", *arguments)
-    assert (said.code, said.out, said.err) == (2, "", f"adiw: {message}\n")
+    output = adiw("report", *arguments)
+    assert (output.code, output.out, output.err) == (2, "", f"adiw: {message}\n")

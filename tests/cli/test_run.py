@@ -1,4 +1,4 @@
-"""``adiw run``: what it prints, and what it leaves."""
+"""``adiw run``: its output and its files."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from tests.experiments.tables import write_table
 RUN = ["run", "--method", "uniform", "--epochs", 2]
 
 
-def test_a_run_says_how_it_went_and_where_its_files_are(adiw: Command) -> None:
-    said = adiw(*RUN)
-    assert (said.code, said.err) == (0, "")
+def test_a_run_prints_its_accuracy_and_its_folder(adiw: Command) -> None:
+    output = adiw(*RUN)
+    assert (output.code, output.err) == (0, "")
     result = json.loads(Path("runs/digits-uniform-0/result.json").read_text())
-    assert said.out == (
+    assert output.out == (
         f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% "
         "(mean of the last 2 of 2 epochs, test set)\nfiles are in runs/digits-uniform-0\n"
     )
 
 
 def test_as_json_the_output_is_one_object(adiw: Command) -> None:
-    said = adiw(*RUN, "--json", "--out", "r")
-    assert (said.code, said.err) == (0, "")
-    assert json.loads(said.out) == json.loads(Path("r/result.json").read_text())
-    assert said.out.count("\n") == 1
+    output = adiw(*RUN, "--json", "--out", "r")
+    assert (output.code, output.err) == (0, "")
+    assert json.loads(output.out) == json.loads(Path("r/result.json").read_text())
+    assert output.out.count("\n") == 1
 
 
 @pytest.mark.parametrize("option", [None, "--quiet", "--json"])
-def test_a_bar_shows_on_a_terminal_unless_it_must_not(
+def test_a_bar_is_shown_on_a_terminal_unless_quiet(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, option: str | None
 ) -> None:
     for variable in ("TTY_COMPATIBLE", "FORCE_COLOR"):  # rich takes any stream for a terminal, an older one too
         monkeypatch.setenv(variable, "1")
     monkeypatch.setenv("COLUMNS", "200")
-    said = adiw(*RUN, "--out", "r", *([] if option is None else [option]))
-    assert said.code == 0
+    output = adiw(*RUN, "--out", "r", *([] if option is None else [option]))
+    assert output.code == 0
     if option is None:
-        assert "2/2" in said.err
-        assert "accuracy" in said.err
+        assert "2/2" in output.err
+        assert "accuracy" in output.err
     else:
-        assert said.err == ""
+        assert output.err == ""
 
 
 def test_every_option_reaches_the_settings(adiw: Command) -> None:
@@ -115,9 +115,9 @@ def test_other_settings_than_those_of_the_folder_are_refused_by_name(
     adiw: Command, given: list[object], named: str
 ) -> None:
     assert adiw(*RUN, "--out", "r").code == 0
-    said = adiw("run", "--resume", "--out", "r", *given)
-    assert said.code == 2
-    assert named in said.err
+    output = adiw("run", "--resume", "--out", "r", *given)
+    assert output.code == 2
+    assert named in output.err
 
 
 def test_a_folder_with_a_setting_that_no_longer_exists_is_refused(adiw: Command) -> None:
@@ -125,25 +125,25 @@ def test_a_folder_with_a_setting_that_no_longer_exists_is_refused(adiw: Command)
     config = json.loads(Path("r/config.json").read_text())
     Path("r/config.json").write_text(json.dumps({**config, "temperature": 2.0}))
     Path("r/SHA256SUMS").unlink()
-    said = adiw("run", "--resume", "--out", "r")
-    assert (said.code, said.err.count("\n")) == (2, 1)
-    assert said.err.startswith("adiw: r/config.json: unknown setting 'temperature'")
+    output = adiw("run", "--resume", "--out", "r")
+    assert (output.code, output.err.count("\n")) == (2, 1)
+    assert output.err.startswith("adiw: r/config.json: unknown setting 'temperature'")
 
 
 @pytest.mark.parametrize("flags", [["--lr", 1e6], ["--model", "nan_model:broken"]])
-def test_a_dead_run_ends_with_three_and_keeps_its_files(adiw: Command, flags: list[object]) -> None:
+def test_a_dead_run_has_exit_code_three_and_keeps_its_files(adiw: Command, flags: list[object]) -> None:
     write_module(Path(), "nan_model")
-    said = adiw("run", "--out", "r", "--epochs", 30, *flags)
-    assert (said.code, said.out) == (3, "")
-    assert said.err.count("\n") == 1
-    assert said.err.startswith("adiw: the run is dead: epoch 1: ")
-    assert said.err.endswith("of the losses are not finite; lower the learning rate (files are kept in r)\n")
+    output = adiw("run", "--out", "r", "--epochs", 30, *flags)
+    assert (output.code, output.out) == (3, "")
+    assert output.err.count("\n") == 1
+    assert output.err.startswith("adiw: the run is dead: epoch 1: ")
+    assert output.err.endswith("of the losses are not finite; lower the learning rate (files are kept in r)\n")
     result = json.loads(Path("r/result.json").read_text())
     assert result["status"] == "dead"
-    assert result["reason"] in said.err
+    assert result["reason"] in output.err
     assert {"weights.npy", "metrics.jsonl", "checkpoint.pt"} <= {file.name for file in Path("r").iterdir()}
     again = adiw("run", "--out", "r", "--epochs", 30, *flags, "--resume")
-    assert (again.code, again.err) == (3, said.err)
+    assert (again.code, again.err) == (3, output.err)
 
 
 def events(folder: Path) -> dict[str, list[float]]:
@@ -156,16 +156,16 @@ def events(folder: Path) -> dict[str, list[float]]:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own dependencies
 @pytest.mark.parametrize("ends", ["done", "dead"])
-def test_tensorboard_files_hold_the_metrics_however_the_run_ends(
+def test_tensorboard_files_have_the_metrics_also_of_a_failed_run(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     board = pytest.importorskip("torch.utils.tensorboard", reason="needs the extra adiw[tensorboard]")
     closed, close = [], board.SummaryWriter.close
     monkeypatch.setattr(board.SummaryWriter, "close", lambda self: (closed.append(self), close(self)))
-    said = adiw(*RUN, "--out", "r", "--tracker", "tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
-    assert said.code == (3 if ends == "dead" else 0)
+    output = adiw(*RUN, "--out", "r", "--tracker", "tensorboard", *(["--lr", 1e6] if ends == "dead" else []))
+    assert output.code == (3 if ends == "dead" else 0)
     rows = read_lines(Path("r/metrics.jsonl"))
-    assert len(closed) == 1  # or the last rows might not reach the disk
+    assert len(closed) == 1  # closing flushes the last rows
     curves = events(Path("r/tensorboard"))
     assert set(curves) == set(rows[0]) - {"epoch"}
     for key, values in curves.items():
@@ -173,7 +173,7 @@ def test_tensorboard_files_hold_the_metrics_however_the_run_ends(
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own dependencies
-def test_two_trackers_at_once_and_one_named_twice(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_trackers_together_and_one_named_twice(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch.utils.tensorboard", reason="needs the extra adiw[tensorboard]")
     if find_spec("mlflow") is None:
         pytest.skip("needs the extra adiw[mlflow]")
@@ -192,27 +192,27 @@ def test_a_tracker_that_is_not_installed_is_named_before_anything_is_done(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, name: str, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    said = adiw(*RUN, "--out", "r", "--tracker", name)
-    assert (said.code, said.err) == (2, f'adiw: the tracker {name} needs pip install "adiw[{name}]"\n')
+    output = adiw(*RUN, "--out", "r", "--tracker", name)
+    assert (output.code, output.err) == (2, f'adiw: the tracker {name} needs pip install "adiw[{name}]"\n')
     assert not Path("r").exists()
 
 
 def test_an_unknown_tracker(adiw: Command) -> None:
-    said = adiw(*RUN, "--out", "r", "--tracker", "wandb")
-    assert (said.code, said.err) == (2, "adiw: unknown tracker 'wandb': expected tensorboard or mlflow\n")
+    output = adiw(*RUN, "--out", "r", "--tracker", "wandb")
+    assert (output.code, output.err) == (2, "adiw: unknown tracker 'wandb': expected tensorboard or mlflow\n")
     assert not Path("r").exists()
 
 
 @pytest.mark.parametrize("transform", ["loss", "features"])
 def test_a_users_table(adiw: Command, transform: str) -> None:
     write_table(Path("flowers.csv"), rows=300)
-    said = adiw(
+    output = adiw(
         *("run", "--dataset", "csv", "--path", "flowers.csv", "--target", "kind", "--out", "r", "--json"),
         *("--method", "adiw-kl", "--transform", transform, "--trusted", 60, "--epochs", 15, "--batch", 32),
         *("--shift", "symmetric:0.4"),
     )
-    assert said.code == 0
-    result = json.loads(said.out)
+    assert output.code == 0
+    result = json.loads(output.out)
     last = json.loads(Path("r/metrics.jsonl").read_text().splitlines()[-1])
     assert last["accuracy"] > 90  # the classes are far apart
     assert last["weight_intact"] > last["weight_mislabelled"]
@@ -224,15 +224,15 @@ def test_a_users_table_and_trusted_samples(adiw: Command) -> None:
     write_table(Path("data/train.csv"), rows=60)
     write_table(Path("data/test.csv"), rows=30, seed=1)
     Path("trusted.txt").write_text("\n".join(map(str, range(0, 60, 2))))
-    said = adiw(
+    output = adiw(
         *("run", "--dataset", "csv", "--path", "data", "--shift", "none", "--trusted-file", "trusted.txt"),
         *("--epochs", 2, "--out", "r"),
     )
-    assert (said.code, said.err) == (0, "")
-    assert "weight_mislabelled" not in Path("r/metrics.jsonl").read_text()  # nobody knows
+    assert (output.code, output.err) == (0, "")
+    assert "weight_mislabelled" not in Path("r/metrics.jsonl").read_text()  # the truth is unknown
 
 
-# PyTorch starts its workers by fork, and remarks on a machine with a single core.
+# PyTorch starts its workers by fork, and warns on a machine with a single core.
 @pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning", "ignore:This DataLoader will create:UserWarning"
 )
@@ -240,26 +240,26 @@ def test_a_users_images_and_network_with_and_without_workers(adiw: Command) -> N
     write_images(Path("img"))
     write_module(Path(), "my_network")
     for workers in (0, 2):
-        said = adiw(
+        output = adiw(
             *("run", "--dataset", "imagefolder", "--path", "img", "--model", "my_network:pooled", "--method"),
             *("adiw-kl", "--trusted", 20, "--batch", 16, "--epochs", 3, "--lr", 0.05, "--workers", workers),
             *("--transform", "features", "--out", f"r{workers}"),
         )
-        assert (said.code, said.err) == (0, "")
+        assert (output.code, output.err) == (0, "")
     assert np.load("r0/weights.npy").shape == (60,)
     assert json.loads(Path("r0/metrics.jsonl").read_text().splitlines()[-1])["accuracy"] > 60
-    for name in ("metrics.jsonl", "labels.npy", "weights.npy"):  # who decodes the images does not matter
+    for name in ("metrics.jsonl", "labels.npy", "weights.npy"):  # the number of workers has no effect
         assert Path("r2", name).read_bytes() == Path("r0", name).read_bytes()
 
 
 def test_fashion_mnist(adiw: Command, fashion_root: Path) -> None:
-    said = adiw(
+    output = adiw(
         *("run", "--dataset", "fashion-mnist", "--data-root", fashion_root, "--method", "val-only", "--epochs", 6),
         *("--selection", 1000, "--trusted", 1000, "--optimizer", "adam", "--lr", 0.003, "--batch", 50),
         *("--out", "r", "--json"),
     )
-    assert (said.code, said.err) == (0, "")
-    result = json.loads(said.out)
+    assert (output.code, output.err) == (0, "")
+    result = json.loads(output.out)
     assert result["judged_on"] == "selection split"
     last = json.loads(Path("r/metrics.jsonl").read_text().splitlines()[-1])
     assert last["accuracy"] > 50  # five times chance

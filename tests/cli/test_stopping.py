@@ -1,4 +1,4 @@
-"""Real processes that are stopped and killed, and go on as if nothing had happened."""
+"""Real processes that are stopped or killed, and resumed to the same result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def saved_epoch(folder: Path) -> int:
     return int(state["epoch"])
 
 
-def test_stopped_terminated_killed_and_still_the_same_run(
+def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     adiw: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten steps are an epoch; the network sends the signal at a step of its own process."""
@@ -38,15 +38,15 @@ def test_stopped_terminated_killed_and_still_the_same_run(
     given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS}
     run(resolve(given), tmp_path / "whole", engine=Engine(CPU))
 
-    # (after how many epochs it stops, the arguments that go on)
+    # (after how many epochs it stops, the arguments that resume it)
     for number, step, epoch, more in ((signal.SIGINT, 23, 3, []), (signal.SIGTERM, 11, 5, ["--resume"])):
         monkeypatch.setenv("SIGNAL", str(int(number)))
         monkeypatch.setenv("SIGNAL_STEP", str(step))
-        said = adiw("run", *options, *more)
-        assert (said.code, said.out) == (130, "")
-        assert said.err.split("\n") == [
+        output = adiw("run", *options, *more)
+        assert (output.code, output.out) == (130, "")
+        assert output.err.split("\n") == [
             "",
-            "adiw: stopping after this epoch (again to stop at once)",
+            "adiw: stopping after this epoch (again to stop immediately)",
             f"adiw: stopped after epoch {epoch} of {EPOCHS}; continue with --resume",
             "",
         ]
@@ -94,12 +94,12 @@ def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err == (
-        "\nadiw: stopping after this epoch (again to stop at once)\n"
+        "\nadiw: stopping after this epoch (again to stop immediately)\n"
         f"adiw: stopped after epoch {saved_epoch(tmp_path / 'r')} of 1000; continue with --resume\n"
     )
 
 
-def test_asking_twice_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_signal_ends_it_immediately(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 
     def asked_twice() -> None:
@@ -114,12 +114,12 @@ def test_asking_twice_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
         asked_twice()
     assert ended.value.code == 130
     assert capsys.readouterr().err.endswith(
-        "adiw: stopped at once; continue from the last checkpoint with --resume\n"
+        "adiw: stopped immediately; continue from the last checkpoint with --resume\n"
     )
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
-def test_a_worker_that_inherits_the_answer_does_not_give_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_inherits_the_handler_does_not_run_it(capsys: pytest.CaptureFixture[str]) -> None:
     request = StopRequest()
     with request as stop:
         request.process = -1  # as in a process that was forked from this one
@@ -129,6 +129,6 @@ def test_a_worker_that_inherits_the_answer_does_not_give_it(capsys: pytest.Captu
     assert capsys.readouterr().err == ""
 
 
-def test_what_is_no_mistake_of_the_users_keeps_its_traceback() -> None:
+def test_an_internal_error_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError), one_line_errors():
         1 / 0

@@ -1,4 +1,4 @@
-"""``adiw sweep``: tables and figures from a recipe, in parts, again, and with runs that die or fail."""
+"""``adiw sweep``: tables and figures from a recipe, in parts, resumed, and with dead or failed runs."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def table(text: str) -> dict[str, str]:
 
 
 def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command) -> None:
-    said = adiw("sweep", "mine.toml", *SMALL)
-    assert said.code == 0
-    assert said.out.startswith("Digits: accuracy (%)\n")
-    assert said.out.endswith(f"files are in {OUT}\n")
-    rows = table(said.out)
+    output = adiw("sweep", "mine.toml", *SMALL)
+    assert output.code == 0
+    assert output.out.startswith("Digits: accuracy (%)\n")
+    assert output.out.endswith(f"files are in {OUT}\n")
+    rows = table(output.out)
     assert list(rows) == ["Uniform", "KL", "Val-Only", "Dies", "Fails"]
     assert "1 of 2 trials, 1 missing" in rows["KL"]
     assert "88.73 (0.66)" in rows["KL"]
     assert rows["Dies"].split()[1:] == [NONE] * 6
-    done = [line for line in said.err.splitlines() if ": done, accuracy " in line]
+    done = [line for line in output.err.splitlines() if ": done, accuracy " in line]
     assert [line.partition(";")[2] for line in done] == [" 1 done, 1 left", " 2 done"]
-    assert said.err.splitlines()[-1] == "adiw: 2 done"
+    assert output.err.splitlines()[-1] == "adiw: 2 done"
     written = {file.name for file in (OUT / "tables").iterdir()}
     assert written == {f"{name}.{ending}" for name in ("accuracy", "time") for ending in ("txt", "md", "tex", "csv")}
-    assert (OUT / "tables" / "accuracy.txt").read_text() == said.out.partition(f"\nfiles are in {OUT}")[0]
+    assert (OUT / "tables" / "accuracy.txt").read_text() == output.out.partition(f"\nfiles are in {OUT}")[0]
     with (OUT / "tables" / "accuracy.csv").open() as lines:
         found = {(line["row"], line["column"]): line for line in csv.DictReader(lines)}
     (kl,) = (record for record in records() if record["row"] == "KL")
@@ -57,14 +57,14 @@ def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command) -> None:
     assert {file.name for file in (OUT / "figures").iterdir()} >= {"accuracy-much.pdf", "time.png"}
 
 
-def test_again_it_goes_on_and_nothing_runs_twice(adiw: Command) -> None:
+def test_the_same_command_resumes_and_nothing_runs_twice(adiw: Command) -> None:
     adiw("sweep", "mine.toml", *SMALL)
-    said = adiw("sweep", "mine.toml", *SMALL[:-1], 2, "--side-by-side", 2)
-    assert said.code == 0
+    output = adiw("sweep", "mine.toml", *SMALL[:-1], 2, "--side-by-side", 2)
+    assert output.code == 0
     assert [(record["trial"], record["side_by_side"]) for record in records()] == [(0, 1), (0, 1), (1, 2), (1, 2)]
-    assert said.err.splitlines()[-1] == "adiw: 4 done"
+    assert output.err.splitlines()[-1] == "adiw: 4 done"
     third = adiw("sweep", "mine.toml", *SMALL[:-1], 2)
-    assert (third.out, third.err) == (said.out, "adiw: 4 done\n")
+    assert (third.out, third.err) == (output.out, "adiw: 4 done\n")
 
 
 def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> None:
@@ -73,28 +73,28 @@ def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> No
     whole = file.read_text()
     file.write_text(whole.replace('"trial": 0', '"trial": 1', 1))  # still valid JSON
     for command in (["sweep", "mine.toml", *SMALL], ["report", OUT]):
-        said = adiw(*command)
-        assert said.code == 2
-        assert said.err.startswith(f"adiw: {file} is damaged (its digest is not the one in SHA256SUMS")
+        output = adiw(*command)
+        assert output.code == 2
+        assert output.err.startswith(f"adiw: {file} is damaged (its digest is not the one in SHA256SUMS")
     file.write_text(whole)
     assert adiw("sweep", "mine.toml", *SMALL[:-1], 2).code == 0
     assert len(records()) == 4
 
 
-def test_dead_and_failed_runs_are_told_and_shown(adiw: Command) -> None:
+def test_dead_and_failed_runs_are_printed_and_in_the_table(adiw: Command) -> None:
     some = ("--method", "Dies", "--method", "Fails", "--method", "Uniform", "--shift", "little", "--trials", 1)
-    said = adiw("sweep", "mine.toml", *some)
-    assert said.code == 3
-    assert "adiw: Dies, little, trial 0: dead (epoch 1: " in said.err
-    assert "adiw: Fails, little, trial 0: failed (" in said.err
-    assert "missing_networks'; run in its directory or install it); 1 done, 1 dead, 1 failed\n" in said.err
-    assert said.err.splitlines()[-1] == "adiw: 1 done, 1 dead, 1 failed"
-    rows = table(said.out)
+    output = adiw("sweep", "mine.toml", *some)
+    assert output.code == 3
+    assert "adiw: Dies, little, trial 0: dead (epoch 1: " in output.err
+    assert "adiw: Fails, little, trial 0: failed (" in output.err
+    assert "missing_networks'; run in its directory or install it); 1 done, 1 dead, 1 failed\n" in output.err
+    assert output.err.splitlines()[-1] == "adiw: 1 done, 1 dead, 1 failed"
+    rows = table(output.out)
     assert "0 of 2 trials, 1 dead, 1 missing" in rows["Dies"]
     assert "0 of 2 trials, 1 failed, 1 missing" in rows["Fails"]
-    assert "missing_networks" in said.out  # the reason
+    assert "missing_networks" in output.out  # the reason
     again = adiw("sweep", "mine.toml", *some)
-    assert (again.code, again.out) == (3, said.out)
+    assert (again.code, again.out) == (3, output.out)
     assert "Dies" not in again.err
     assert [record["row"] for record in records()] == ["Uniform", "Dies", "Fails", "Fails"]
 
@@ -103,38 +103,38 @@ def test_tables_only_runs_nothing(adiw: Command, monkeypatch: pytest.MonkeyPatch
     first = adiw("sweep", "mine.toml", *SMALL)
     (OUT / "tables" / "accuracy.md").unlink()
     monkeypatch.setattr(sweep_module, "Sweep", None)
-    said = adiw("sweep", "mine.toml", "--tables-only")
-    assert (said.code, said.out, said.err) == (0, first.out, "")
+    output = adiw("sweep", "mine.toml", "--tables-only")
+    assert (output.code, output.out, output.err) == (0, first.out, "")
     assert (OUT / "tables" / "accuracy.md").exists()
     assert adiw("sweep", "mine.toml", "--tables-only", "--time").out.startswith("Digits: seconds per epoch\n")
 
 
-def test_time_notes_every_cell_once_and_shows_the_time_table(adiw: Command) -> None:
+def test_time_records_every_cell_once_and_prints_the_time_table(adiw: Command) -> None:
     cells = ("--method", "Uniform", "--method", "KL", "--method", "Dies", "--shift", "much")
-    said = adiw("sweep", "mine.toml", *cells, "--time")
-    assert said.code == 3
-    assert said.out.startswith("Digits: seconds per epoch\n")
-    assert "adiw: Dies, much: not timed (DeadRunError: epoch 1: " in said.err
+    output = adiw("sweep", "mine.toml", *cells, "--time")
+    assert output.code == 3
+    assert output.out.startswith("Digits: seconds per epoch\n")
+    assert "adiw: Dies, much: not timed (DeadRunError: epoch 1: " in output.err
     times = {line["row"]: line["seconds_per_epoch"] for line in records("timing.jsonl")}
     assert list(times) == ["Uniform", "KL"]
-    assert f"{times['KL']:.3f}   1.00" in table(said.out)["KL"]  # ours, the paper's
+    assert f"{times['KL']:.3f}   1.00" in table(output.out)["KL"]  # ours, the paper's
     assert adiw("sweep", "mine.toml", *SMALL, "--time").code == 0
     assert len(records("timing.jsonl")) == 2
     assert not (OUT / "results.jsonl").exists()
 
 
-def test_what_the_command_changes_is_kept_and_said(adiw: Command) -> None:
-    said = adiw("sweep", "mine.toml", *SMALL, "--epochs", 1, "--selection", 100, "--out", "there")
-    assert said.code == 0
+def test_settings_of_the_command_are_recorded_and_in_the_notes(adiw: Command) -> None:
+    output = adiw("sweep", "mine.toml", *SMALL, "--epochs", 1, "--selection", 100, "--out", "there")
+    assert output.code == 0
     lines = [json.loads(line) for line in Path("there/results.jsonl").read_text().splitlines()]
     assert {(line["epochs"], line["settings"]["selection"], line["judged_on"]) for line in lines} == {
         (1, 100, "selection split")
     }
-    assert "Changed from the recipe: epochs = 1, selection = 100." in said.out
-    assert "1 epochs" in table(said.out)["Uniform"]
-    said = adiw("sweep", "mine.toml", *SMALL, "--out", "there")
-    assert (said.code, said.out) == (2, "")
-    assert "epochs of the command was 1, is None; selection of the command was 100, is None" in said.err
+    assert "Changed from the recipe: epochs = 1, selection = 100." in output.out
+    assert "1 epochs" in table(output.out)["Uniform"]
+    output = adiw("sweep", "mine.toml", *SMALL, "--out", "there")
+    assert (output.code, output.out) == (2, "")
+    assert "epochs of the command was 1, is None; selection of the command was 100, is None" in output.err
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_what_the_command_changes_is_kept_and_said(adiw: Command) -> None:
         (ZeroDivisionError("no room"), "figures could not be drawn (ZeroDivisionError: no room)"),
     ],
 )
-def test_figures_that_cannot_be_drawn_cost_nothing_else(
+def test_an_error_in_the_figures_is_only_reported(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, message: str
 ) -> None:
     def fails(*arguments: object) -> None:
         raise error
 
     monkeypatch.setattr(figures, "write_figures", fails)
-    said = adiw("sweep", "mine.toml", "--method", "Val-Only", "--shift", "much", "--trials", 1)
-    assert said.code == 0
-    assert said.err.endswith(f"adiw: {message}\n")
-    assert said.out.endswith(f"files are in {OUT}\n")
+    output = adiw("sweep", "mine.toml", "--method", "Val-Only", "--shift", "much", "--trials", 1)
+    assert output.code == 0
+    assert output.err.endswith(f"adiw: {message}\n")
+    assert output.out.endswith(f"files are in {OUT}\n")
     assert (OUT / "tables" / "time.csv").exists()
 
 
@@ -176,18 +176,18 @@ def test_figures_that_cannot_be_drawn_cost_nothing_else(
         (["mine.toml", "--tables-only"], "no sweep found in runs/mine"),
     ],
 )
-def test_mistakes_are_told_in_one_line(adiw: Command, arguments: list[object], message: str) -> None:
-    said = adiw("sweep", *arguments)
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("adiw: ")
-    assert said.err.count("\n") == 1
-    assert message in said.err
+def test_errors_are_one_line(adiw: Command, arguments: list[object], message: str) -> None:
+    output = adiw("sweep", *arguments)
+    assert (output.code, output.out) == (2, "")
+    assert output.err.startswith("adiw: ")
+    assert output.err.count("\n") == 1
+    assert message in output.err
     assert not OUT.exists()
 
 
 def test_a_folder_of_another_recipe_is_refused(adiw: Command) -> None:
     write_recipe(Path(), name="other")
     adiw("sweep", "mine.toml", "--method", "Val-Only", "--shift", "much", "--trials", 1)
-    said = adiw("sweep", "other.toml", "--out", OUT)
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "adiw: runs/mine holds the sweep mine: choose another folder with --out\n"
+    output = adiw("sweep", "other.toml", "--out", OUT)
+    assert (output.code, output.out) == (2, "")
+    assert output.err == "adiw: runs/mine holds the sweep mine: choose another folder with --out\n"

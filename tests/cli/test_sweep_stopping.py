@@ -1,4 +1,4 @@
-"""Sweeps that are stopped, terminated and killed, and go on as if nothing had happened."""
+"""Sweeps that are stopped, terminated or killed, and resumed to the same result."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def ask(monkeypatch: pytest.MonkeyPatch, number: signal.Signals, step: int) -> N
 
 @pytest.mark.usefixtures("recipe")
 @pytest.mark.parametrize(("more", "counts"), [((), "1 done, 1 left"), (("--side-by-side", 2), "2 left")])
-def test_stopped_terminated_killed_and_still_the_same_sweep(
+def test_a_stopped_terminated_or_killed_sweep_resumes_to_the_same_files(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: Sequence[object], counts: str
 ) -> None:
     assert adiw("sweep", "mine.toml", *PART, "--out", "whole").code == 0
     for number, step in ((signal.SIGINT, 5), (signal.SIGTERM, 3)):
         ask(monkeypatch, number, step)
-        said = adiw("sweep", "mine.toml", *PART, *more)
-        assert said.code == 130
-        assert "\nadiw: stopping after this epoch (again to stop at once)\n" in said.err
-        assert said.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command resumes\n")
-        assert said.out.startswith("Digits: accuracy (%)\n")  # with what there is
+        output = adiw("sweep", "mine.toml", *PART, *more)
+        assert output.code == 130
+        assert "\nadiw: stopping after this epoch (again to stop immediately)\n" in output.err
+        assert output.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command resumes\n")
+        assert output.out.startswith("Digits: accuracy (%)\n")  # with the finished runs
         assert Path("runs/mine/tables/accuracy.txt").exists()
 
     ask(monkeypatch, signal.SIGKILL, 4)
@@ -53,31 +53,31 @@ def test_stopped_terminated_killed_and_still_the_same_sweep(
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "")
 
     monkeypatch.delenv("SIGNAL_STEP")
-    said = adiw("sweep", "mine.toml", *PART, *more)
-    assert said.code == 0
-    assert said.err.endswith("adiw: 2 done\n")
+    output = adiw("sweep", "mine.toml", *PART, *more)
+    assert output.code == 0
+    assert output.err.endswith("adiw: 2 done\n")
     assert files(tmp_path / "runs" / "mine") == files(tmp_path / "whole")
     assert Path("runs/mine/results.jsonl").read_text().count("\n") == 2
 
 
 @pytest.mark.usefixtures("recipe")
-def test_asking_twice_ends_at_once(adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_second_signal_ends_it_immediately(adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = (tmp_path / "signal_sweep.py").read_text()
     (tmp_path / "signals_sweep.py").write_text(text.replace("self.steps ==", "self.steps >="))  # from there on
     write_recipe(tmp_path, text=(tmp_path / "mine.toml").read_text().replace("signal_sweep", "signals_sweep"))
     ask(monkeypatch, signal.SIGINT, 2)
-    said = adiw("sweep", "mine.toml", *PART)
-    assert (said.code, said.out) == (130, "")
-    assert said.err.endswith("adiw: 1 done, 1 left\nadiw: stopped; the same command resumes\n")
+    output = adiw("sweep", "mine.toml", *PART)
+    assert (output.code, output.out) == (130, "")
+    assert output.err.endswith("adiw: 1 done, 1 left\nadiw: stopped; the same command resumes\n")
 
 
 @pytest.mark.usefixtures("recipe")
-def test_a_timing_that_is_stopped_says_so(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_timing_prints_how_to_resume(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(monkeypatch, signal.SIGINT, 5)
-    said = adiw("sweep", "mine.toml", *PART[:-4], "--method", "KL", "--time")
-    assert said.code == 130
-    assert said.err.endswith("adiw: stopped; the same command resumes\n")
-    assert said.out.startswith("Digits: seconds per epoch\n")
+    output = adiw("sweep", "mine.toml", *PART[:-4], "--method", "KL", "--time")
+    assert output.code == 130
+    assert output.err.endswith("adiw: stopped; the same command resumes\n")
+    assert output.out.startswith("Digits: seconds per epoch\n")
     assert not Path("runs/mine/timing.jsonl").exists()
 
 
@@ -88,19 +88,19 @@ def test_a_budget_ends_a_sweep_that_resumes_later(
     assert adiw("sweep", "mine.toml", *PART, "--out", "whole").code == 0
     asked: list[bool] = []
     monkeypatch.setattr(Budget, "spent", lambda self: len(asked) >= 3 or asked.append(True))
-    said = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
-    assert said.code == 3
-    assert said.err.endswith("left\nadiw: the budget is spent; the same command resumes\n")
-    assert said.out.startswith("Digits: accuracy (%)\n")
+    output = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
+    assert output.code == 3
+    assert output.err.endswith("left\nadiw: the time budget is spent; the same command resumes\n")
+    assert output.out.startswith("Digits: accuracy (%)\n")
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    said = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
-    assert (said.code, said.err.endswith("adiw: 2 done\n")) == (0, True)
+    output = adiw("sweep", "mine.toml", *PART, "--budget", "10m")
+    assert (output.code, output.err.endswith("adiw: 2 done\n")) == (0, True)
     assert files(tmp_path / "runs" / "mine") == files(tmp_path / "whole")
 
 
-def test_a_budget_that_is_no_duration(adiw: Command, tmp_path: Path) -> None:
+def test_a_budget_that_is_not_a_duration(adiw: Command, tmp_path: Path) -> None:
     write_recipe(tmp_path)
-    said = adiw("sweep", "mine.toml", "--budget", "soon")
-    assert (said.code, said.out) == (2, "")
-    assert "--budget must be a duration such as 25m, 90s or 1h30m, got 'soon'" in said.err
+    output = adiw("sweep", "mine.toml", "--budget", "soon")
+    assert (output.code, output.out) == (2, "")
+    assert "--budget must be a duration such as 25m, 90s or 1h30m, got 'soon'" in output.err

@@ -1,4 +1,4 @@
-"""``torchrun -m adiw run``: two real processes that are stopped, gone on with, and ended by a mistake of one."""
+"""``torchrun -m adiw run``: two real processes that are stopped, resumed, and ended by an error in one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import torch.distributed as dist
 
 from adiw.cli.console import StopRequest
-from tests.cli.conftest import Command, Said
+from tests.cli.conftest import Command, Output
 from tests.several import under_torchrun
 
 # A network that sends torchrun a signal, or fails, in the second process and at a given step.
@@ -33,7 +33,7 @@ class Trouble(nn.Sequential):
         self.steps += self.training
         if self.training and self.steps == int(os.environ.get("AT", 0)) and os.environ.get("RANK") == "1":
             if os.environ["WHAT"] == "error":
-                raise ValueError("process 1 cannot go on")
+                raise ValueError("process 1 cannot continue")
             os.kill(os.getppid(), signal.SIGTERM)
         return super().forward(x)
 
@@ -51,18 +51,18 @@ OPTIONS = [
 def launched(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command in this process, as torchrun would start a single one."""
 
-    def call(*arguments: object) -> Said:
+    def call(*arguments: object) -> Output:
         under_torchrun(monkeypatch)
-        said = adiw(*arguments)
-        if dist.is_initialized():  # a process that fails leaves its group to the end of the process
+        output = adiw(*arguments)
+        if dist.is_initialized():  # a failed process does not destroy its group
             dist.destroy_process_group()
-        return said
+        return output
 
     return call
 
 
 def torchrun(*arguments: str, **variables: str) -> tuple[int, list[str]]:
-    """The exit code of two processes, and what they said: torchrun's own lines are left out."""
+    """The exit code of two processes, and their output without torchrun's own lines."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "adiw", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
@@ -70,13 +70,13 @@ def torchrun(*arguments: str, **variables: str) -> tuple[int, list[str]]:
     return done.returncode, [line for line in lines if line.startswith(("adiw:", "files are in"))]
 
 
-def test_stopped_under_torchrun_and_gone_on_with_in_one_process(adiw: Command, tmp_path: Path) -> None:
+def test_a_run_stopped_under_torchrun_is_resumed_in_one_process(adiw: Command, tmp_path: Path) -> None:
     (tmp_path / "trouble.py").write_text(MODULE)
-    code, said = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # ten steps are an epoch
+    code, output = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # ten steps are an epoch
     assert code == 1  # torchrun's own, after a signal
-    assert said[0] == "adiw: stopping after this epoch"
-    assert len(said) == 2
-    assert said[1].startswith("adiw: stopped after epoch ")
+    assert output[0] == "adiw: stopping after this epoch"
+    assert len(output) == 2
+    assert output[1].startswith("adiw: stopped after epoch ")
     assert not (tmp_path / "r" / "result.json").exists()
     assert adiw("run", *OPTIONS, "--out", "r", "--resume").code == 0
     assert adiw("run", *OPTIONS, "--out", "whole").code == 0
@@ -84,37 +84,37 @@ def test_stopped_under_torchrun_and_gone_on_with_in_one_process(adiw: Command, t
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_mistake_in_one_process_is_told_once_and_ends_all(tmp_path: Path) -> None:
+def test_an_error_in_one_process_is_printed_once_and_ends_all(tmp_path: Path) -> None:
     (tmp_path / "trouble.py").write_text(MODULE)
-    code, said = torchrun("run", *OPTIONS, "--out", "r", WHAT="error", AT="3")
-    assert (code, said) == (1, ["adiw: process 1 cannot go on"])
+    code, output = torchrun("run", *OPTIONS, "--out", "r", WHAT="error", AT="3")
+    assert (code, output) == (1, ["adiw: process 1 cannot continue"])
 
 
 def test_the_other_commands_work_in_one_process(launched: Command) -> None:
-    said = launched("sweep", "fmnist-noise")
-    assert (said.code, said.out) == (2, "")
-    assert said.err == "adiw: sweep works in one process: use --processes, and start it without torchrun\n"
+    output = launched("sweep", "fmnist-noise")
+    assert (output.code, output.out) == (2, "")
+    assert output.err == "adiw: sweep works in one process: use --processes, and start it without torchrun\n"
     assert launched("list").err == "adiw: list works in one process: start it without torchrun\n"
 
 
-def test_a_process_that_torchrun_started_alone_runs_and_says_what_is_wrong(launched: Command) -> None:
-    said = launched("run", "--epochs", "1", "--trusted", "40", "--out", "r")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.endswith("files are in r\n")
+def test_a_single_process_of_torchrun_runs_and_prints_its_errors(launched: Command) -> None:
+    output = launched("run", "--epochs", "1", "--trusted", "40", "--out", "r")
+    assert (output.code, output.err) == (0, "")
+    assert output.out.endswith("files are in r\n")
     assert re.match("adiw: No such option:? '?--epoch", launched("run", "--epoch", "1").err)
 
 
-def test_another_process_that_has_gone_is_told_in_one_line(
+def test_the_loss_of_another_process_is_an_error_in_one_line(
     launched: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*given: object) -> None:
         raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection reset by peer")
 
     monkeypatch.setattr("adiw.cli.run.run_experiment", gone)
-    said = launched("run", "--out", "r")
-    assert said.code == 130
+    output = launched("run", "--out", "r")
+    assert output.code == 130
     assert (
-        said.err == "adiw: another process of this run has ended; continue from the last checkpoint with --resume\n"
+        output.err == "adiw: another process of this run has ended; continue from the last checkpoint with --resume\n"
     )
 
 

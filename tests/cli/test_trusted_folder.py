@@ -1,4 +1,4 @@
-"""``adiw run --trusted-folder``: trusted images that lie beside the training set."""
+"""``adiw run --trusted-folder``: trusted images that are not in the training set."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_trusted_images_are_matched_and_not_trained_on(adiw: Command, tmp_path: 
     write_images(tmp_path / "checked", train=3)
     write_module(tmp_path, "nets_of_trusted")
     model = ("--model", "nets_of_trusted:pooled", "--workers", 0, "--no-bf16", "--quiet", "--out", "out")
-    said = adiw(*RUN, *model, "--trusted-folder", "checked/train")
-    assert (said.code, said.err) == (0, "")
+    output = adiw(*RUN, *model, "--trusted-folder", "checked/train")
+    assert (output.code, output.err) == (0, "")
     assert len(np.load("out/weights.npy")) == 60  # the training images alone
     assert json.loads(Path("out/config.json").read_text())["trusted_folder"] == "checked/train"
 
@@ -29,18 +29,18 @@ def test_a_folder_that_misses_a_class_is_refused(adiw: Command, tmp_path: Path) 
     write_images(tmp_path / "photos")
     write_images(tmp_path / "checked", train=3)
     shutil.rmtree(tmp_path / "checked" / "train" / "bee")
-    said = adiw(*RUN, "--trusted-folder", "checked/train", "--out", "out")
-    assert said.code == 2
-    assert "trusted: expected every one of 3 classes, missing 1; add a sample of each" in said.err
+    output = adiw(*RUN, "--trusted-folder", "checked/train", "--out", "out")
+    assert output.code == 2
+    assert "trusted: expected every one of 3 classes, missing 1; add a sample of each" in output.err
 
 
-def test_a_folder_beside_vectors_is_refused(adiw: Command) -> None:
-    said = adiw("run", "--shift", "none", "--trusted-folder", "checked", "--epochs", 1)
-    assert said.code == 2
-    assert "trusted_folder is for imagefolder, not digits: name the samples in a trusted_file" in said.err
+def test_a_trusted_folder_for_vectors_is_refused(adiw: Command) -> None:
+    output = adiw("run", "--shift", "none", "--trusted-folder", "checked", "--epochs", 1)
+    assert output.code == 2
+    assert "trusted_folder is for imagefolder, not digits: name the samples in a trusted_file" in output.err
 
 
-def test_two_sources_of_trust_are_refused(adiw: Command) -> None:
-    said = adiw("run", "--shift", "none", "--trusted-folder", "checked", "--trusted-file", "list.txt")
-    assert said.code == 2
-    assert "trusted_file and trusted_folder both say which samples are trusted: give one of them" in said.err
+def test_two_sources_of_trusted_samples_are_refused(adiw: Command) -> None:
+    output = adiw("run", "--shift", "none", "--trusted-folder", "checked", "--trusted-file", "list.txt")
+    assert output.code == 2
+    assert "trusted_file and trusted_folder both select the trusted samples: give only one of them" in output.err

@@ -151,11 +151,11 @@ def test_wrong_content_is_not_kept(web, tmp_path, tiny_files):
     assert [path.name for path in (tmp_path / "set").iterdir()] == ["a.gz"]
 
 
-def test_without_a_network_the_error_says_which_files_go_where(web, tmp_path, tiny_files):
+def test_without_a_network_the_error_names_the_files_and_their_folder(web, tmp_path, tiny_files):
     web.files.clear()
     with pytest.raises(DataError) as caught:
         get("fashion-mnist", tmp_path)
-    assert f"put a.gz, b.gz into {tmp_path / 'set'} by hand" in str(caught.value)
+    assert f"put a.gz, b.gz into {tmp_path / 'set'} yourself" in str(caught.value)
 
 
 def test_an_archive_is_unpacked(web, tmp_path, tiny_archive):

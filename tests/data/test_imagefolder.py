@@ -97,7 +97,7 @@ def truncated_jpeg(folder: Path) -> bytes:
     return payload[: len(payload) // 2]
 
 
-# A file that asks Pillow to run Ghostscript, under the name of a picture.
+# A PostScript file with the name of a picture: Pillow would run Ghostscript on it.
 POSTSCRIPT = (
     b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n(marker) (w) file closefile\nshowpage\n"
 )

@@ -60,11 +60,11 @@ def test_it_logs_why_the_work_failed_not_why_the_capture_then_failed(
             raise RuntimeError("a number was asked for.\nMore of it")
 
     pretend_to_record(monkeypatch, breaks)
-    told: list[str] = []
-    captured = Captured(work, told.append, undo=lambda: told.append("undone"))
+    messages: list[str] = []
+    captured = Captured(work, messages.append, undo=lambda: messages.append("undone"))
     captured._capture()
     reason = "a number was asked for" if fails else "the capture has failed"
-    assert told == ["undone", f"steps are not captured as a graph ({reason})"]
+    assert messages == ["undone", f"steps are not captured as a graph ({reason})"]
     assert not captured.captured
 
 
@@ -87,9 +87,9 @@ def test_if_the_second_capture_fails_too_the_work_runs_eagerly(monkeypatch: pyte
 
     pretend_to_record(monkeypatch, breaks)
     monkeypatch.setattr(capture, "_end_capture_of", refuse)
-    told: list[str] = []
-    Captured(lambda: None, told.append, undo=lambda: told.append("undone"))._capture()
-    assert told == ["undone", "steps are not captured as a graph (the capture has failed)"]
+    messages: list[str] = []
+    Captured(lambda: None, messages.append, undo=lambda: messages.append("undone"))._capture()
+    assert messages == ["undone", "steps are not captured as a graph (the capture has failed)"]
 
 
 def test_captures_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or absent, whatever happens while they are written."""
+"""Checkpoints: complete or absent after any interruption of a write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training step and an epoch of steps, against the same written out by hand."""
+"""The training step and an epoch of steps, compared with plain PyTorch code."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_trusted_samples_are_evaluated_before_the_training_pass() -> None:
 
 
 def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The CUDA graph is simulated: its capture fails at the update and leaves gradients without meaning."""
+    """The CUDA graph is simulated: its capture fails at the update and leaves invalid gradients."""
 
     def made() -> tuple[Loop, ADIW]:
         torch.manual_seed(0)
@@ -109,11 +109,11 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
     pretend_to_record(monkeypatch, recording)
     plain, plain_reweight = made()
     loop, reweight = made()
-    told: list[str] = []
-    loop.step = Captured(loop._step, told.append, undo=loop._undo)
+    messages: list[str] = []
+    loop.step = Captured(loop._step, messages.append, undo=loop._undo)
     for one in (plain, loop):
         one.run_epoch(0)
-    assert told == ["steps are not captured as a graph (out of memory)"]
+    assert messages == ["steps are not captured as a graph (out of memory)"]
     assert reweight.val_stream.steps == plain_reweight.val_stream.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
@@ -132,7 +132,7 @@ def test_the_learning_rate_of_all_groups_is_set(kind: str) -> None:
     for group, old in zip(optimizer.param_groups, before, strict=True):
         assert float(group["lr"]) == 0.125
         assert isinstance(group["lr"], torch.Tensor) == (kind == "tensor")
-        assert kind == "float" or group["lr"] is old  # a CUDA graph reads this very tensor
+        assert kind == "float" or group["lr"] is old  # a CUDA graph reads this tensor
 
 
 def test_full_precision_or_half() -> None:

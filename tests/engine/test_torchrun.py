@@ -25,7 +25,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 def test_without_torchrun_nothing_is_initialised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")  # a scheduler sets it too: it does not mean torchrun
+    monkeypatch.setenv("WORLD_SIZE", "2")  # other schedulers set it as well as torchrun
     assert not started_by_torchrun()
     with process_group():
         assert not dist.is_initialized()
@@ -47,7 +47,7 @@ def fail_as(rank: int, store: dist.Store, monkeypatch: pytest.MonkeyPatch) -> No
         dist.destroy_process_group()
         torchrun._store = store
         monkeypatch.setenv("RANK", str(rank))
-        assert is_first_failure() == is_first_failure()  # asking twice changes nothing
+        assert is_first_failure() == is_first_failure()  # a second call has the same result
         raise ZeroDivisionError
 
 

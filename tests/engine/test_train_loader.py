@@ -81,7 +81,7 @@ class TestBothLoaders:
         loader = make(50, 10, 7)
         later = order(loader, 3)
         order(loader, 4)
-        torch.rand(5)  # other random numbers do not matter
+        torch.rand(5)  # other random numbers have no effect
         assert order(loader, 3) == later == order(make(50, 10, 7), 3)
         assert order(loader, 4) != later
         assert order(make(50, 10, 8), 3) != later
@@ -157,8 +157,8 @@ def test_workers_end_with_the_last_batch_of_the_epoch() -> None:
 
 @workers_allowed
 def test_workers_ignore_ctrl_c_and_the_training_process_handles_it() -> None:
-    answers = DatasetLoader(HandlesInterrupts(4), 2, 0, CPU, workers=2)
-    assert not content(answers, 0)[1].any()
+    with_workers = DatasetLoader(HandlesInterrupts(4), 2, 0, CPU, workers=2)
+    assert not content(with_workers, 0)[1].any()
     here = DatasetLoader(HandlesInterrupts(4), 2, 0, CPU, workers=0)
     assert content(here, 0)[1].all()  # without workers, the training process reads
 
@@ -166,11 +166,11 @@ def test_workers_ignore_ctrl_c_and_the_training_process_handles_it() -> None:
 class Remains:
     """Garbage that only the process that made it may collect."""
 
-    def __init__(self, told: Path) -> None:
-        self.told, self.myself = told, self
+    def __init__(self, collected_by: Path) -> None:
+        self.collected_by, self.myself = collected_by, self
 
     def __del__(self) -> None:
-        self.told.write_text(str(os.getpid()))
+        self.collected_by.write_text(str(os.getpid()))
 
 
 class Collecting(Noisy):
@@ -185,11 +185,11 @@ def test_workers_do_not_collect_garbage_of_the_training_process(tmp_path: Path) 
     gc.collect()
     gc.disable()
     try:
-        Remains(tmp_path / "told")
+        Remains(tmp_path / "collected_by")
         content(DatasetLoader(Collecting(8), 4, 0, CPU, workers=1), 0)
     finally:
         gc.enable()
-    assert (tmp_path / "told").read_text() == str(os.getpid())
+    assert (tmp_path / "collected_by").read_text() == str(os.getpid())
 
 
 @pytest.mark.parametrize("make", [tensor_loader, dataset_loader])

@@ -1,4 +1,4 @@
-"""A network with dropout that asks the host for a number when it trains: ``tests.experiments.asking:build``."""
+"""A network with dropout whose training pass synchronises with the host: ``tests.experiments.asking:build``."""
 
 from __future__ import annotations
 

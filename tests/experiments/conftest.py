@@ -1,4 +1,4 @@
-"""Runs that several tests look at, made once."""
+"""Runs that several tests read, trained once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCHS = 4
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Small networks are fastest on one thread, and the last bits of a sum depend on how many there are."""
+    """Small networks are fastest on one thread, and the last bits of a sum depend on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""Small recipes on digits, and comparing what their sweeps leave behind."""
+"""Small recipes on digits, and comparisons of the files of their sweeps."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def sweep(recipe: Recipe, out: Path, side_by_side: int = 1, processes: int = 1) 
 
 
 def finish(work: Sweep, recipe: Recipe, part: Part = Part()) -> list[tuple[Planned, dict[str, Any]]]:  # noqa: B008
-    """Run all that is left, note it, and return it."""
+    """Run everything that has not ended, write the records, and return them."""
     ended = []
     for job, record in run_in_processes(work, plan(recipe, part), lambda job, row: None, lambda: False):
         work.write_record(job, record)
@@ -72,7 +72,7 @@ def finish(work: Sweep, recipe: Recipe, part: Part = Part()) -> list[tuple[Plann
 
 
 def files(out: Path) -> dict[str, bytes]:
-    """What must not depend on how a sweep was run: the files of its runs but for their times."""
+    """The files that do not depend on how a sweep was run: all but those with times."""
     return {str(file.relative_to(out)): file.read_bytes() for file in sorted(out.rglob("*")) if file.name in SAME}
 
 

@@ -1,4 +1,4 @@
-"""A time limit that leaves a reserve, and the durations that it is given as."""
+"""A time limit with a reserve, and the format of durations."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "25", "m", "25 m", "25m3", "-5m", "0s", "5d"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_texts_that_are_not_durations_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="--budget must be"):
         seconds_of(text)

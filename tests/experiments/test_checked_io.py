@@ -58,11 +58,11 @@ def test_every_flip_in_the_digests_is_an_error_or_harmless(folder: Folder) -> No
 
 def test_sha256sum_checks_the_digests(folder: Folder) -> None:
     folder.write_sums("config.json", "weights.npy")
-    said = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=folder.path, capture_output=True, text=True)
-    assert (said.returncode, said.stdout) == (0, "config.json: OK\nweights.npy: OK\n")
+    checked = subprocess.run(["sha256sum", "--check", "SHA256SUMS"], cwd=folder.path, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "config.json: OK\nweights.npy: OK\n")
 
 
-def test_a_file_without_a_digest_is_read_unchecked(folder: Folder) -> None:
+def test_a_file_without_a_digest_is_read_without_a_check(folder: Folder) -> None:
     folder.write_sums("config.json")
     folder.remove_sums()
     folder.write_json("config.json", {"method": "uniform"})
@@ -83,8 +83,8 @@ def test_every_flip_in_a_finished_log_is_an_error_that_names_it(folder: Folder) 
     assert read_lines(file) == ROWS
 
 
-def test_a_flip_in_a_growing_log_is_an_error_where_it_is_no_longer_json(folder: Folder) -> None:
-    """A digit that becomes another digit is not noticed before the log has a digest: docs/reliability.md says so."""
+def test_a_flip_in_a_growing_log_is_an_error_if_it_breaks_the_json(folder: Folder) -> None:
+    """A digit that becomes another digit is not detected while the log has no digest, see docs/reliability.md."""
     file = folder.path / "metrics.jsonl"
     text = file.read_text()
     file.write_text(text.replace('{"epoch": 1', '{"epoch: 1'))
@@ -120,6 +120,6 @@ def test_records_of_earlier_versions_have_a_checksum_in_every_line(tmp_path: Pat
     assert read_lines(tmp_path / "a.jsonl") == [{"epoch": 1, "loss": None}]
 
 
-def test_text_beyond_ascii_comes_back(tmp_path: Path) -> None:
+def test_text_beyond_ascii_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json_line({"a": "ü"}))
     assert read_lines(tmp_path / "a.jsonl") == [{"a": "ü"}]

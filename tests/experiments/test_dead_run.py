@@ -1,4 +1,4 @@
-"""When a run is dead, when it is not, and what the message advises."""
+"""When a run is dead, and the advice in the message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def epochs(*accuracies: float, loss: float = 1.0, nonfinite: float = 0.0) -> lis
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_not_finite_is_death(loss: float) -> None:
+def test_a_run_whose_loss_is_not_finite_is_dead(loss: float) -> None:
     with pytest.raises(DeadRunError, match=f"epoch 2: the training loss is {loss}; lower the learning rate"):
         check_alive(epochs(90.0, 90.0, loss=loss), 10)
 
@@ -38,14 +38,14 @@ def test_a_run_that_fell_to_chance_is_dead_after_five_epochs() -> None:
         check_alive(fallen + epochs(11.9), 10)
 
 
-def test_a_run_that_never_learned_is_given_ten() -> None:
+def test_a_run_that_never_learned_is_dead_after_ten_epochs() -> None:
     check_alive(epochs(*[10.0] * 9), 10)
     with pytest.raises(DeadRunError, match=r"at chance for 10 epochs .*; try another learning rate"):
         check_alive(epochs(*[10.0] * 10), 10)
 
 
-def test_epochs_of_few_steps_are_given_more_of_them() -> None:
-    """Fashion-MNIST's 1000 trusted samples make three steps an epoch, and look dead at first."""
+def test_runs_with_few_steps_per_epoch_have_more_patience() -> None:
+    """Fashion-MNIST's 1000 trusted samples make three steps per epoch, so accuracy stays at chance at first."""
     early = epochs(10.0, 36.7, *[10.0] * 20)
     check_alive(early, 10, steps_per_epoch=3)
     with pytest.raises(DeadRunError, match="at chance for 34 epochs"):
@@ -65,7 +65,7 @@ def test_what_counts_as_chance(classes: int, chance: float) -> None:
     check_alive(epochs(*[chance + 0.1] * 10), classes)
 
 
-def test_of_two_classes_a_run_can_have_learned() -> None:
+def test_with_two_classes_learning_is_recognised() -> None:
     with pytest.raises(DeadRunError, match="at chance for 5 epochs"):
         check_alive(epochs(95.0, *[50.0] * 5), 2)
     check_alive(epochs(*[58.0] * 20), 2)  # a hard problem is not a dead run
@@ -97,7 +97,7 @@ def test_weights_that_diverge_before_the_losses_are_named(bad: tuple[float, ...]
 
 
 @pytest.mark.parametrize("first", [(1e6, 10.0, 20.0, 1.0), (math.inf, 10.0, 900.0, 1.0), (2.3, 10.0, 300.0, 1.0)])
-def test_losses_that_diverge_before_the_weights_are_the_learning_rate(first: tuple[float, ...]) -> None:
+def test_for_losses_that_diverge_first_the_advice_is_the_learning_rate(first: tuple[float, ...]) -> None:
     rows = [weighted(row) for row in (WARM_UP, *[first] * PATIENCE)]
     with pytest.raises(DeadRunError, match=r"; lower the learning rate$"):
         check_alive(rows, 10, estimated=1000)

@@ -1,4 +1,4 @@
-"""Pictures that a run keeps: the right samples, as they are, and none where there is nothing to see."""
+"""Pictures that a run keeps: which samples, their pixels, and none if the data are not images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from adiw.shifts import Shifted
 
 
 def task_of(train: Samples | ImageFiles, true: torch.Tensor | None = None, picture: tuple[int, ...] = ()) -> Splits:
-    """A task whose training set is ``train`` as it is."""
+    """Splits with the unshifted training set ``train``."""
     channels = 0 if isinstance(train, Samples) and train.x.dtype == torch.float32 else train.input_shape[0]
     scale = ((0.5,) * channels,) * 2
     data = Data("made", train, train, ("ant", "bee"), *scale, picture=picture)
@@ -35,7 +35,7 @@ def labels_of(task: Splits) -> torch.Tensor:
 
 
 def grey(n: int) -> Samples:
-    """n images of 2 x 3 pixels, all of them as bright as their number."""
+    """n images of 2 x 3 pixels, each as bright as its index."""
     return Samples(torch.arange(n, dtype=torch.uint8).reshape(n, 1, 1, 1).expand(n, 1, 2, 3), torch.arange(n) % 2)
 
 
@@ -60,13 +60,13 @@ def test_the_lowest_and_the_highest_weights_with_their_pixels(tmp_path: Path) ->
     assert highest[1] == odd
 
 
-def test_the_least_trusted_look_at_the_history(tmp_path: Path) -> None:
+def test_the_least_trusted_are_ranked_by_the_history(tmp_path: Path) -> None:
     task = task_of(grey(4))
     weights = torch.tensor([0.0, 0.0, 1.0, 1.0])
     history = {1: torch.ones(4), 2: torch.tensor([2.0, 0.0, 1.0, 1.0]), 3: weights}
     write_gallery(Folder(tmp_path), task, labels_of(task), weights, history)
     assert [entry["index"] for entry in entries(tmp_path, "least trusted")] == [1, 0, 2, 3]
-    assert entries(tmp_path, "lowest")[0]["true"] is None  # no label was changed: nobody knows
+    assert entries(tmp_path, "lowest")[0]["true"] is None  # no label was changed, so the truth is unknown
 
 
 @pytest.mark.parametrize("weights", [torch.ones(6), torch.tensor([1.0, 2.0, float("nan"), 0.0, 0.0, 0.0])])
@@ -80,12 +80,12 @@ def test_weights_that_rank_nothing_leave_no_gallery_and_remove_an_old_one(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_few_samples_are_not_at_both_ends() -> None:
+def test_no_sample_is_both_lowest_and_highest() -> None:
     found = choose(torch.tensor([3.0, 1.0, 2.0]), {})
     assert (found["lowest"].tolist(), found["highest"].tolist()) == ([1], [0])
 
 
-def test_vectors_are_pictures_where_the_data_say_so(tmp_path: Path) -> None:
+def test_vectors_are_pictures_if_the_data_have_a_picture_shape(tmp_path: Path) -> None:
     x = torch.tensor([[0.0, 1.0, 0.5, 2.0], [1.0, 0.0, 0.0, 0.0]])
     samples = Samples(x, torch.tensor([0, 1]))
     assert pictures(task_of(samples), torch.tensor([0])) is None
@@ -96,7 +96,7 @@ def test_vectors_are_pictures_where_the_data_say_so(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_image_files_are_decoded_small_and_plain_and_only_those_chosen(tmp_path: Path) -> None:
+def test_only_the_chosen_image_files_are_decoded_small_and_without_augmentation(tmp_path: Path) -> None:
     for i in range(3):
         Image.new("RGB", (300, 200), (i * 100, 10, 20)).save(tmp_path / f"{i}.png")
     paths = (*(tmp_path / f"{i}.png" for i in range(3)), tmp_path / "missing.png")
@@ -107,7 +107,7 @@ def test_image_files_are_decoded_small_and_plain_and_only_those_chosen(tmp_path:
     assert found[:, 50, 50].tolist() == [[200, 10, 20], [0, 10, 20]]
 
 
-def test_digits_keep_theirs(finished: Callable[[str], Path]) -> None:
+def test_a_run_on_digits_keeps_pictures(finished: Callable[[str], Path]) -> None:
     folder = finished("adiw-kl")
     pixels, task = np.load(folder / "gallery.npy"), load_splits(resolve({}))
     first = entries(folder, "lowest")[0]

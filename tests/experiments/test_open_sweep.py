@@ -13,7 +13,7 @@ from adiw.experiments.settings import SettingsError
 from tests.experiments.small_sweeps import TEXT, small, write_recipe
 
 
-def test_the_recipe_is_kept_with_what_the_command_changed(tmp_path: Path) -> None:
+def test_the_recipe_is_written_with_the_changes_of_the_command(tmp_path: Path) -> None:
     recipe = small(tmp_path)
     open_sweep(recipe, {"selection": 100}, tmp_path / "out")
     kept = json.loads((tmp_path / "out" / "recipe.json").read_text())
@@ -50,7 +50,7 @@ def test_a_short_trial_does_not_become_part_of_the_table(tmp_path: Path) -> None
         open_sweep(recipe, {}, tmp_path / "out")
 
 
-def test_more_trials_and_rows_are_welcome(tmp_path: Path) -> None:
+def test_more_trials_and_rows_are_allowed(tmp_path: Path) -> None:
     open_sweep(small(tmp_path), {}, tmp_path / "out")
     more = '[[row]]\nlabel = "KM"\nmethod = "adiw-km"\n'
     open_sweep(small(tmp_path, more, TEXT.replace("trials = 2", "trials = 5")), {}, tmp_path / "out")

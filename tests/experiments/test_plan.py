@@ -1,4 +1,4 @@
-"""The runs that a part of a recipe asks for, and the folders that are named after their settings."""
+"""The runs of a part of a recipe, and their folders, named after the settings."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_unknown_names_list_the_real_ones(tmp_path: Path, part: Part, message: s
         plan(small(tmp_path), part)
 
 
-def test_changes_go_over_what_a_row_says(tmp_path: Path) -> None:
+def test_changes_override_the_settings_of_a_row(tmp_path: Path) -> None:
     recipe = small(tmp_path, text=TEXT.replace('method = "val-only"', 'method = "val-only"\nepochs = 7'))
     assert {job.settings.epochs for job in plan(recipe)} == {2, 7}
     changed = plan(recipe, Part(changes={"epochs": 3, "selection": 100}))

@@ -1,4 +1,4 @@
-"""Sweeps in several processes: the same files, and processes that die, stop or are left alone."""
+"""Sweeps in several processes: the same files, and processes that are killed, stopped or lose their parent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(input_shape, num_classes):
 
 
 def test_two_processes_give_the_same_as_one(tmp_path: Path) -> None:
-    recipe, answer = small(tmp_path, DEAD + FAILED), signal.getsignal(signal.SIGINT)
+    recipe, handler = small(tmp_path, DEAD + FAILED), signal.getsignal(signal.SIGINT)
     for name, processes in (("one", 1), ("two", 2)):
         finish(sweep(recipe, tmp_path / name, processes=processes), recipe, PART)
     assert files(tmp_path / "one") == files(tmp_path / "two")
@@ -32,7 +32,7 @@ def test_two_processes_give_the_same_as_one(tmp_path: Path) -> None:
     assert sorted(statuses(one)) == sorted(statuses(two))
     assert {status for *_, status in statuses(two)} == {"done", "dead", "failed"}
     assert {record["side_by_side"] for record in two.records(RESULTS)} == {2}  # they shared the machine
-    assert signal.getsignal(signal.SIGINT) is answer
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_a_stop_reaches_the_processes(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_stop_reaches_the_processes(tmp_path: Path) -> None:
     assert all((folder / "checkpoint.pt").exists() for folder in begun)
 
 
-def test_a_killed_process_leaves_its_run_and_the_others_go_on(
+def test_a_killed_process_leaves_its_run_and_the_others_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

@@ -16,14 +16,14 @@ from adiw.experiments.settings import resolve
 
 @pytest.fixture(autouse=True)
 def no_cached_commit() -> Iterator[None]:
-    """Each test looks the commit up anew, and the cache is empty for the next."""
+    """Clear the cached commit before and after each test."""
     provenance.commit.cache_clear()
     yield
     provenance.commit.cache_clear()
 
 
 def test_the_commit_is_that_of_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A commit that is made while a run trains is not the one that it is made with."""
+    """A commit that is made during a run is not recorded."""
     monkeypatch.setenv("ADIW_COMMIT", "first")
 
     def commit_something(_row: object) -> None:
@@ -33,7 +33,7 @@ def test_the_commit_is_that_of_the_start(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert result["commit"] == "first"
 
 
-def test_the_facts_behind_a_figure() -> None:
+def test_a_record_has_versions_hardware_and_commit() -> None:
     facts = provenance.provenance(torch.device("cpu"))
     assert facts["versions"]["torch"] == torch.__version__
     assert set(facts["versions"]) == {"adiw", "torch", "numpy", "python"}
@@ -50,7 +50,7 @@ def test_a_repository_around_an_installed_package_is_not_its_commit(
     assert provenance.provenance(torch.device("cpu"))["commit"] is None
 
 
-def test_a_tree_that_travels_without_its_history_may_be_told_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_names_the_commit_of_a_copied_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADIW_COMMIT", "abc123")
     assert provenance.provenance(torch.device("cpu"))["commit"] == "abc123"
 

@@ -91,7 +91,7 @@ def test_the_library_has_the_papers_recipes_and_ours() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))
-def test_a_recipe_of_the_paper_is_whole_and_plain(name: str) -> None:
+def test_a_recipe_of_the_paper_is_complete_and_has_no_deviations(name: str) -> None:
     recipe = load(name)
     assert recipe.name == name
     assert (recipe.trials, recipe.deviations) == (3, ())
@@ -108,7 +108,7 @@ def test_a_recipe_of_the_paper_is_whole_and_plain(name: str) -> None:
     assert (critic.pretrain, critic.updates, critic.learning_rate) == (50, 3, 1e-4)
 
 
-# The appendix, settings by settings: width and step size of KM, KL, LS, and the step size of WA; DIW's width.
+# The settings in the appendix: width and step size of KM, KL, LS, and the step size of WA; DIW's width.
 @pytest.mark.parametrize(
     ("name", "km", "kl", "ls", "wa", "diw"),
     [
@@ -143,7 +143,7 @@ def test_the_settings_that_only_the_ablations_have() -> None:
     assert [settings(sizes, "DIW", column)["trusted"] for column in range(3)] == [10, 100, 1000]
 
 
-def test_the_papers_figures_stand_where_they_belong() -> None:
+def test_the_papers_figures_are_in_their_cells() -> None:
     noise, prior, images = (load(name).paper for name in ("fmnist-noise", "fmnist-prior", "imagenet-noise"))
     assert noise["accuracy"]["ADIW-LS"] == [[90.0, 0.11], [89.39, 0.09], [88.55, 0.16]]
     assert noise["seconds"]["DIW"] == [77.25, 80.1, 76.39]
@@ -159,7 +159,7 @@ def test_an_unknown_name_lists_the_real_ones() -> None:
         load("fmnist-noize")
 
 
-def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -> None:
+def test_a_row_overrides_its_column_and_a_column_the_common_settings(tmp_path: Path) -> None:
     change = ('method = "adiw-kl"', 'method = "adiw-kl"\nshift = "none"\ntrusted = 50')
     recipe = given(tmp_path, OWN, ("[settings]", '[settings]\nshift = "pair:0.2"'), change)
     assert settings(recipe, "Uniform", 1)["shift"] == "pair:0.1"
@@ -203,12 +203,12 @@ def test_a_row_goes_over_its_column_and_a_column_over_the_rest(tmp_path: Path) -
         ),
     ],
 )
-def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_an_error_names_the_bad_file_and_the_reason(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SettingsError, match=f"^mine.toml: {message}"):
         given(tmp_path, OWN, (old, new))
 
 
-def test_a_recipe_of_ours_changes_the_papers_and_says_where(tmp_path: Path) -> None:
+def test_a_recipe_of_ours_states_its_deviations_from_the_papers(tmp_path: Path) -> None:
     recipe, paper = given(tmp_path, OURS), load("fmnist-noise")
     assert (recipe.title, recipe.trials, recipe.columns, recipe.paper) == ("Ours", 3, paper.columns, paper.paper)
     assert settings(recipe, "ADIW-KM") == settings(paper, "ADIW-KM") | {"momentum": 0.0, "mean_one": True}

@@ -1,4 +1,4 @@
-"""Stopping and going on: bit for bit what an uninterrupted run does, or an error that says why not."""
+"""Stop and resume: bit for bit the files of an uninterrupted run, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 
 def stop_after(epochs: int) -> Callable[[], bool]:
-    """True when asked for the ``epochs``-th time."""
+    """Returns true in the ``epochs``-th call."""
     asked = iter(range(1, 1000))
     return lambda: next(asked) >= epochs
 
@@ -68,7 +68,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(finished: Callable[[str], Path],
     assert_same_run(finished(method), tmp_path)
 
 
-def test_features_and_a_slow_probe_resume_too(tmp_path: Path) -> None:
+def test_features_and_rare_validation_passes_resume_too(tmp_path: Path) -> None:
     given = {"method": "adiw-kl", "transform": "features", "val_batch": 24, "val_refresh": 7, "epochs": 3}
     settings = resolve(given)
     run(settings, tmp_path / "whole", engine=Engine(CPU))
@@ -80,12 +80,10 @@ def test_features_and_a_slow_probe_resume_too(tmp_path: Path) -> None:
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_rows_written_after_the_last_checkpoint_are_made_anew(
-    finished: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_rows_after_the_last_checkpoint_are_replaced(finished: Callable[[str], Path], tmp_path: Path) -> None:
     settings = resolve({"method": "adiw-kl", "epochs": EPOCHS})
     interrupted(settings, tmp_path, 2)
-    with (tmp_path / "metrics.jsonl").open("a") as file:  # what a kill leaves behind
+    with (tmp_path / "metrics.jsonl").open("a") as file:  # as after a kill
         file.write('{"epoch": 3, "loss": 99.0}\n{"epo')
     run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished("adiw-kl"), tmp_path)
@@ -101,13 +99,13 @@ def test_a_kill_before_the_first_checkpoint_resumes_from_the_start(
     assert_same_run(finished("adiw-kl"), tmp_path)
 
 
-def test_the_previous_checkpoint_serves_when_it_is_all_there_is(
+def test_the_previous_checkpoint_is_used_if_it_is_the_only_one(
     finished: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "SAVE_EVERY", 0.0)
     settings = resolve({"method": "adiw-kl", "epochs": EPOCHS})
     interrupted(settings, tmp_path, 3)
-    (tmp_path / NAME).unlink()  # as a kill between the two renames leaves it
+    (tmp_path / NAME).unlink()  # as after a kill between the two renames
     before = checkpoint.load(tmp_path, CPU)
     assert before is not None
     assert before["epoch"] == 2
@@ -115,7 +113,7 @@ def test_the_previous_checkpoint_serves_when_it_is_all_there_is(
     assert_same_run(finished("adiw-kl"), tmp_path)
 
 
-def test_checkpoints_come_as_often_as_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_written_at_the_given_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[int] = []
     monkeypatch.setattr(checkpoint, "save", lambda folder, state: saved.append(state["epoch"]))
     run(resolve({"method": "uniform", "epochs": 3}), tmp_path / "seldom", engine=Engine(CPU))
@@ -125,7 +123,7 @@ def test_checkpoints_come_as_often_as_asked(tmp_path: Path, monkeypatch: pytest.
     assert saved == [3, 1, 2, 3]
 
 
-def test_more_epochs_go_on_from_the_end(finished: Callable[[str], Path], tmp_path: Path) -> None:
+def test_more_epochs_resume_from_the_end(finished: Callable[[str], Path], tmp_path: Path) -> None:
     run(resolve({"method": "adiw-kl", "epochs": 2}), tmp_path, engine=Engine(CPU))
     result = run(resolve({"method": "adiw-kl", "epochs": EPOCHS}), tmp_path, engine=Engine(CPU), resume=True)
     assert result["epochs"] == EPOCHS
@@ -133,7 +131,7 @@ def test_more_epochs_go_on_from_the_end(finished: Callable[[str], Path], tmp_pat
         assert (tmp_path / name).read_bytes() == (finished("adiw-kl") / name).read_bytes()
 
 
-def test_a_finished_run_that_goes_on_has_no_result_until_it_ends(tmp_path: Path) -> None:
+def test_a_finished_run_that_is_resumed_has_no_result_until_it_ends(tmp_path: Path) -> None:
     run(resolve({"method": "uniform", "epochs": 1}), tmp_path, engine=Engine(CPU))
     with pytest.raises(Interrupted):
         run(
@@ -142,7 +140,7 @@ def test_a_finished_run_that_goes_on_has_no_result_until_it_ends(tmp_path: Path)
     assert not (tmp_path / "result.json").exists()
 
 
-def test_resuming_what_is_finished_changes_nothing(finished: Callable[[str], Path], tmp_path: Path) -> None:
+def test_resuming_a_finished_run_changes_nothing(finished: Callable[[str], Path], tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": EPOCHS})
     run(settings, tmp_path, engine=Engine(CPU))
     run(settings, tmp_path, engine=Engine(CPU), resume=True)
@@ -151,7 +149,7 @@ def test_resuming_what_is_finished_changes_nothing(finished: Callable[[str], Pat
 
 def test_fewer_epochs_than_have_been_run_are_refused(tmp_path: Path) -> None:
     run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU))
-    with pytest.raises(CheckpointError, match="3 epochs have been run already: epochs must be at least that, got 2"):
+    with pytest.raises(CheckpointError, match="the run has 3 epochs already: epochs must be at least 3, got 2"):
         run(resolve({"method": "uniform", "epochs": 2}), tmp_path, engine=Engine(CPU), resume=True)
 
 
@@ -212,7 +210,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"), [({"epoch": 3}, "in {} does not fit this run"), ([1, 2], "{}/checkpoint.pt is damaged")]
 )
-def test_a_checkpoint_of_something_else_does_not_fit(tmp_path: Path, content: object, message: str) -> None:
+def test_a_checkpoint_of_another_run_does_not_fit(tmp_path: Path, content: object, message: str) -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
     run(settings, tmp_path, engine=Engine(CPU))
     checkpoint.save(tmp_path, content)  # type: ignore[arg-type]
@@ -220,7 +218,7 @@ def test_a_checkpoint_of_something_else_does_not_fit(tmp_path: Path, content: ob
         run(settings, tmp_path, engine=Engine(CPU), resume=True)
 
 
-def test_data_that_changed_since_do_not_fit(tmp_path: Path) -> None:
+def test_changed_data_do_not_fit_the_checkpoint(tmp_path: Path) -> None:
     table = write_table(tmp_path / "t.csv", rows=90)
     given = {"dataset": "csv", "path": str(table), "trusted": 30, "epochs": 2, "method": "uniform"}
     interrupted(resolve(given), tmp_path / "run", 1)
@@ -251,14 +249,14 @@ def test_a_dead_run_keeps_its_files_and_stays_dead(tmp_path: Path, method: str) 
     assert not (tmp_path / PREVIOUS).exists()
 
 
-# MW-Net gives broken samples no weight: it is found dead by its accuracy, after ten epochs.
+# MW-Net gives NaN losses no weight: its accuracy shows after ten epochs that it is dead.
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_can_be_found_dead(tmp_path: Path, method: str) -> None:
     with pytest.raises(DeadRunError):
         run(resolve({"method": method, "lr": 1e6, "epochs": 12}), tmp_path, engine=Engine(CPU))
 
 
-def test_a_worker_that_dies_with_the_stop_is_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_the_signal_ends_is_part_of_the_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*args: object) -> None:
         raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
 

@@ -50,7 +50,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_trains_and_leaves_its_files(finished: Callable[[str], Path], method: str) -> None:
+def test_every_method_trains_and_writes_its_files(finished: Callable[[str], Path], method: str) -> None:
     folder, settings = finished(method), resolve({"method": method, "epochs": EPOCHS})
     task = load_splits(settings)
     n = len(task.train)
@@ -102,7 +102,7 @@ def test_times_are_in_their_own_file_and_nowhere_in_the_metrics(finished: Callab
     assert "seconds" not in (finished("uniform") / "metrics.jsonl").read_text()
 
 
-def test_the_oracle_knows_and_val_only_does_not_look(finished: Callable[[str], Path]) -> None:
+def test_the_oracle_has_the_true_weights_and_val_only_ignores_the_others(finished: Callable[[str], Path]) -> None:
     task = load_splits(resolve({"epochs": EPOCHS}))
     assert task.shifted.true_weights is not None
     np.testing.assert_allclose(np.load(finished("oracle") / "weights.npy"), task.shifted.true_weights.numpy())
@@ -111,14 +111,14 @@ def test_the_oracle_knows_and_val_only_does_not_look(finished: Callable[[str], P
     assert read_rows(finished("val-only") / "metrics.jsonl")[-1]["weight_mislabelled"] == 0
 
 
-def test_adiw_tells_mislabelled_from_intact(finished: Callable[[str], Path]) -> None:
+def test_adiw_gives_mislabelled_samples_less_weight(finished: Callable[[str], Path]) -> None:
     last = read_rows(finished("adiw-kl") / "metrics.jsonl")[-1]
     assert last["weight_intact"] > 1.1 > 0.9 > last["weight_mislabelled"]
 
 
 @pytest.mark.parametrize("method", ["adiw-kl", "adiw-wa", "random", "mw-net"])
 def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: Path, method: str) -> None:
-    torch.rand(7)  # what the program drew before does not matter
+    torch.rand(7)  # earlier random numbers have no effect
     for seed in (0, 1):
         run(resolve({"method": method, "epochs": EPOCHS, "seed": seed}), tmp_path / str(seed), engine=Engine(CPU))
     first = finished(method)
@@ -127,28 +127,28 @@ def test_the_seed_decides_every_bit(finished: Callable[[str], Path], tmp_path: P
         assert (tmp_path / "1" / name).read_bytes() != (first / name).read_bytes()
 
 
-def test_a_selection_split_judges_instead_of_the_test_set(tmp_path: Path) -> None:
+def test_a_selection_split_is_evaluated_instead_of_the_test_set(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 2, "selection": 200})
     result = run(settings, tmp_path, engine=Engine(CPU))
     assert result["judged_on"] == "selection split"
     assert len(np.load(tmp_path / "weights.npy")) == 1097
-    assert all((2 * row["accuracy"]).is_integer() for row in read_rows(tmp_path / "metrics.jsonl"))  # of 200
+    assert all((2 * row["accuracy"]).is_integer() for row in read_rows(tmp_path / "metrics.jsonl"))  # of 200 samples
 
 
-def test_progress_is_told_of_every_epoch(tmp_path: Path) -> None:
-    told: list[dict[str, Any]] = []
-    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), progress=told.append)
-    assert told == read_rows(tmp_path / "metrics.jsonl")
+def test_progress_is_called_after_every_epoch(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), progress=rows.append)
+    assert rows == read_rows(tmp_path / "metrics.jsonl")
 
 
-def test_the_learning_rate_decays_as_the_settings_say(tmp_path: Path) -> None:
+def test_the_learning_rate_decays_with_the_settings(tmp_path: Path) -> None:
     settings = resolve({"method": "uniform", "epochs": 3, "decay_every": 1, "decay": 1e-12, "momentum": 0.0})
     run(settings, tmp_path, engine=Engine(CPU))
     accuracies = [row["accuracy"] for row in read_rows(tmp_path / "metrics.jsonl")]
     assert accuracies[0] == accuracies[1] == accuracies[2]  # after the first epoch nothing moves
 
 
-def test_epochs_are_asked_for_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_are_requested_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, set_epoch = [], TensorLoader.set_epoch
     monkeypatch.setattr(
         TensorLoader, "set_epoch", lambda loader, number: (asked.append(number), set_epoch(loader, number))[1]
@@ -171,8 +171,8 @@ def image_settings(tmp_path: Path, method: str, **more: object) -> Settings:
     return resolve({**given, "model": "tests.experiments.tiny:build", "method": method, **more})
 
 
-def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_training_set(tmp_path: Path) -> None:
-    """There are more of them than training images, and none of them is one."""
+def test_trusted_images_of_another_folder_train_val_only_and_all_weights_are_zero(tmp_path: Path) -> None:
+    """There are more trusted images than training images, and none is a training image."""
     settings = image_settings(tmp_path, "val-only", trusted_folder=str(tmp_path / "trusted"), epochs=1)
     result = run(settings, tmp_path / "run", engine=Engine(CPU, 0))
     assert result["status"] == "done"
@@ -181,7 +181,7 @@ def test_trusted_images_from_elsewhere_train_val_only_and_weigh_nothing_in_the_t
 
 
 @pytest.mark.parametrize("method", ["uniform", "val-only"])
-def test_images_are_augmented_to_train_on_and_plain_to_look_at(tmp_path: Path, method: str) -> None:
+def test_images_are_augmented_for_training_alone(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
     job = TrainingRun(settings, load_splits(settings), CPU, workers=0)
     assert len(job.train_set) == (12 if method == "uniform" else 6)
@@ -252,7 +252,7 @@ def test_snapshots_are_few_and_the_last_epoch_is_among_them(epochs: int) -> None
     assert chosen[0] >= 1
 
 
-def test_an_unknown_method_is_told_before_anything_is_made(tmp_path: Path) -> None:
+def test_an_unknown_method_is_an_error_before_files_are_written(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="unknown method 'adiwkl': expected one of adiw-kl, "):
         run(resolve({"method": "adiwkl"}), tmp_path / "run", engine=Engine(CPU))
     assert not (tmp_path / "run").exists()
@@ -261,7 +261,7 @@ def test_an_unknown_method_is_told_before_anything_is_made(tmp_path: Path) -> No
     assert set(str(raised.value).partition("one of ")[2].split(", ")) == set(METHODS)
 
 
-def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
+def test_the_oracle_needs_true_weights(tmp_path: Path) -> None:
     given = {"dataset": "csv", "path": str(write_table(tmp_path / "t.csv")), "shift": "none", "trusted": 30}
     with pytest.raises(SettingsError, match="oracle needs the true weights"):
         run(resolve({**given, "method": "oracle"}), tmp_path / "run", engine=Engine(CPU))
@@ -280,7 +280,7 @@ def test_the_oracle_needs_a_truth(tmp_path: Path) -> None:
         {"method": "diw", "solver": "osqp"},
         {"method": "two-step-kliep", "shift": "none"},
         {"method": "uniform", "channels_last": True, "optimizer": "sgd", "lr": 0.01},
-        {"method": "uniform", "bf16": True},  # a GPU's business: a CPU stays in full precision
+        {"method": "uniform", "bf16": True},  # ignored on a CPU
     ],
     ids=lambda given: "-".join(str(value) for value in given.values()),
 )
@@ -304,12 +304,12 @@ def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any
     [
         ({"method": "adiw-ls", "step_size": 1e6}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
         ({"method": "adiw-wa", "step_size": 1e3}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
-        ({"method": "adiw-wa", "decay": 1e7, "decay_every": 3}, "lower the learning rate"),  # at once in epoch 4
+        ({"method": "adiw-wa", "decay": 1e7, "decay_every": 3}, "lower the learning rate"),  # diverges within epoch 4
         ({"method": "adiw-kl", "lr": 1e6}, "lower the learning rate"),
     ],
     ids=lambda value: value.get("method") if isinstance(value, dict) else "",
 )
-def test_a_dead_run_says_whether_its_weights_or_its_losses_diverged(
+def test_the_reason_names_the_weights_or_the_losses_that_diverged(
     tmp_path: Path, given: dict[str, Any], advice: str
 ) -> None:
     with pytest.raises(DeadRunError, match=advice):

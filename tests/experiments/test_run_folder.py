@@ -27,14 +27,14 @@ def test_rows_are_lines_of_strict_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", ["", '{"epoch": 2', '{"epoch": 2}'])
-def test_a_line_that_was_cut_short_is_taken_out(tmp_path: Path, rest: str) -> None:
+def test_a_line_that_was_cut_short_is_removed(tmp_path: Path, rest: str) -> None:
     for before in ("", '{"epoch": 1}\n'):
         (tmp_path / "metrics.jsonl").write_text(before + rest)
         Folder(tmp_path).append_row("metrics.jsonl", {"epoch": 3})
         assert (tmp_path / "metrics.jsonl").read_text() == before + json_line({"epoch": 3})
 
 
-def test_json_and_arrays_come_back(tmp_path: Path) -> None:
+def test_json_and_arrays_are_read_back(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     assert folder.read_json("a.json") is None
     folder.write_json("a.json", {"x": [1, None]})
@@ -52,7 +52,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         Folder(tmp_path).read_json("config.json")
 
 
-def test_a_folder_is_made_and_one_that_cannot_be_is_named(tmp_path: Path) -> None:
+def test_a_folder_is_created_or_an_error_names_it(tmp_path: Path) -> None:
     Folder(tmp_path / "a" / "b").create()
     assert list((tmp_path / "a" / "b").iterdir()) == []
     (tmp_path / "file").write_text("")

@@ -23,7 +23,7 @@ def test_accuracy_is_the_mean_of_the_last_ten_epochs() -> None:
     assert summary["accuracy_std"] == pytest.approx(np.std(range(15, 25)))
     assert summary["top5"] == 69.5
     assert summary["epochs"] == 25
-    assert summary["seconds_per_epoch"] == 2.0  # the median; the first epoch warms up and does not count
+    assert summary["seconds_per_epoch"] == 2.0  # the median; the first epoch is excluded
 
 
 def test_a_short_run_takes_all_its_epochs() -> None:
@@ -47,7 +47,7 @@ def test_a_run_in_one_record(finished: Callable[[str], Path]) -> None:
     assert len(json.dumps(record, allow_nan=False)) < 10_000
 
 
-def test_a_run_that_died_before_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
+def test_a_run_that_is_dead_before_its_first_epoch_has_no_curves(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"status": "dead", "reason": "why"}')
     assert run_record(tmp_path) == {"status": "dead", "reason": "why", "curves": {}}
 
@@ -62,7 +62,7 @@ def test_all_weights_are_counted_and_those_beyond_the_end_in_the_last_bin() -> N
 
 
 @pytest.mark.parametrize("flipped", [[True, True, True], [True, False, False]])
-def test_weights_that_are_no_numbers_and_empty_groups_are_left_out(flipped: list[bool]) -> None:
+def test_weights_that_are_not_finite_and_empty_groups_are_excluded(flipped: list[bool]) -> None:
     found = weight_distribution(np.array([0.5, np.nan, np.inf], np.float32), np.array(flipped))
     assert list(found["groups"]) == ["mislabelled"]
     assert (found["groups"]["mislabelled"]["count"], found["groups"]["mislabelled"]["mean"]) == (1, 0.5)

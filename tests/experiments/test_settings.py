@@ -1,4 +1,4 @@
-"""Settings: the data set's defaults below what was given, and errors for what cannot be."""
+"""Settings: defaults of each data set, given values, and errors for values that are not allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adiw.data import DATASETS
 from adiw.experiments.settings import DEFAULTS, Settings, SettingsError, resolve
 
 
-def test_what_is_given_wins_over_the_data_set_which_wins_over_the_rest() -> None:
+def test_given_values_override_the_data_sets_defaults() -> None:
     settings = resolve({"dataset": "digits", "batch": 32})
     assert (settings.batch, settings.momentum, settings.trusted) == (32, 0.9, 100)
     assert settings.decay == Settings().decay
@@ -39,7 +39,7 @@ def test_the_learning_rate_falls_after_every_hundred_epochs() -> None:
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001])
 
 
-def test_settings_are_frozen_and_survive_as_a_dict() -> None:
+def test_settings_are_frozen_and_become_a_dict() -> None:
     settings = resolve({"dataset": "csv", "width": "auto", "path": "x.csv"})
     assert Settings(**settings.as_dict()) == settings
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -65,18 +65,18 @@ def test_settings_are_frozen_and_survive_as_a_dict() -> None:
         ({"lr": 0.0}, "lr must be a positive number, got 0.0"),
         ({"lr": float("nan")}, "lr must be a positive number, got nan"),
         ({"decay": float("inf")}, "decay must be a positive number, got inf"),
-        ({"momentum": -0.1}, "momentum must be a number from 0 on, got -0.1"),
-        ({"weight_decay": float("nan")}, "weight_decay must be a number from 0 on, got nan"),
+        ({"momentum": -0.1}, "momentum must be a number of at least 0, got -0.1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be a number of at least 0, got nan"),
         ({"clip": 0.0}, "clip must be a positive number, got 0.0"),
         ({"seed": -1}, "seed must be from 0 to 4294967295, got -1"),
         ({"seed": 2**32}, "seed must be from 0 to 4294967295, got 4294967296"),
         (
             {"trusted": 5, "trusted_file": "x"},
-            "trusted and trusted_file both say which samples are trusted: give one of them",
+            "trusted and trusted_file both select the trusted samples: give only one of them",
         ),
     ],
 )
-def test_what_cannot_be_is_an_error_that_says_so(given: dict[str, Any], message: str) -> None:
+def test_values_that_are_not_allowed_are_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as raised:
         resolve(given)
     assert str(raised.value).startswith(message)

@@ -1,4 +1,4 @@
-"""A run in two processes: the run of one, and files that any number of processes can go on from."""
+"""A run in two processes: the result of one process, and files that any number of processes can resume."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from adiw.experiments.settings import Settings, resolve
 from tests.several import in_processes
 
 CPU = torch.device("cpu")
-# An odd batch leaves parts of unequal size; a small learning rate and a wide kernel leave rounding no time to grow.
+# An odd batch leaves parts of unequal size; a small learning rate and a wide kernel keep rounding errors small.
 SHORT = {"epochs": 3, "lr": 0.02, "batch": 101, "val_batch": 31, "trusted": 60, "width": 0.5}
-EVEN = {"random": {"batch": 100}}  # its numbers are drawn for every row, also for those that pad
+EVEN = {"random": {"batch": 100}}  # it draws a number for every row, padding included
 ENDED = ("two-step-kmm", "two-step-lsif")  # as two-step-kliep, but slower
 DROPPING = {**SHORT, "model": "tests.experiments.dropping:build", "method": "adiw-kl"}
 
@@ -31,7 +31,7 @@ def settings_of(method: str) -> Settings:
 
 
 def stopped(given: dict[str, Any], out: Path, rank: int) -> None:
-    """Stop after the first epoch, asked for in the last process alone."""
+    """Stop after the first epoch; only the last process requests it."""
     try:
         run(resolve(given), out, engine=Engine(CPU), stop=lambda: rank == current_processes().size - 1)
     except Interrupted:
@@ -74,9 +74,9 @@ def both(
     return alone, two[0] / request.param
 
 
-def test_two_processes_make_the_run_of_one(both: tuple[Path, Path]) -> None:
+def test_two_processes_give_the_result_of_one(both: tuple[Path, Path]) -> None:
     alone, together = both
-    # DIW's quadratic program is all but singular: rounding alone moves its weights, and in the end the accuracy.
+    # DIW's quadratic program is nearly singular: rounding alone moves its weights, and in the end the accuracy.
     far = together.name == "diw"
     weights = [np.load(folder / "weights.npy") for folder in both]
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.5 if far else 1e-3, atol=0.5 if far else 1e-3)
@@ -85,14 +85,14 @@ def test_two_processes_make_the_run_of_one(both: tuple[Path, Path]) -> None:
         assert other == pytest.approx(one, rel=0.05 if far else 1e-3, abs=0.5 if far else 1e-3)
     result = json.loads((together / "result.json").read_text())
     assert result["engine"]["processes"] == 2
-    late = {"checkpoint-previous.pt"}  # there when a run has taken its time
+    late = {"checkpoint-previous.pt"}  # only exists if a run has saved twice
     assert {file.name for file in together.iterdir()} - late == {file.name for file in alone.iterdir()} - late
     if not far:
         labels = [np.load(folder / "labels.npy") for folder in both]
         assert (labels[0] != labels[1]).mean() < 1e-3
 
 
-def test_one_process_goes_on_with_what_two_have_left(two: tuple[Path, Any]) -> None:
+def test_one_process_resumes_the_run_of_two(two: tuple[Path, Any]) -> None:
     folder = two[0] / "stopped"
     state = checkpoint.load(folder, CPU)
     assert state is not None
@@ -103,12 +103,12 @@ def test_one_process_goes_on_with_what_two_have_left(two: tuple[Path, Any]) -> N
     np.testing.assert_allclose(np.load(folder / "weights.npy"), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_network_that_draws_random_numbers_goes_on_with_the_same_ones(two: tuple[Path, Any]) -> None:
+def test_a_network_that_draws_random_numbers_resumes_with_the_same_ones(two: tuple[Path, Any]) -> None:
     for name in ("metrics.jsonl", "weights.npy", "labels.npy"):
         assert (two[0] / "cut" / name).read_bytes() == (two[0] / "whole" / name).read_bytes(), name
 
 
-def test_what_two_processes_cannot_do_is_said(two: tuple[Path, list[dict[str, Any]]]) -> None:
+def test_what_two_processes_cannot_do_is_an_error(two: tuple[Path, list[dict[str, Any]]]) -> None:
     for found in two[1]:
         assert found["small"] == "a batch of 1 samples is too small for 2 processes: use fewer"
         assert "batch norm (network.2), which PyTorch synchronises on GPUs only" in found["norm"]

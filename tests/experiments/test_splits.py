@@ -1,4 +1,4 @@
-"""The data of a run: what is held out, what is trusted, and under which labels."""
+"""The data of a run: held-out samples, trusted samples, and their labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def table(tmp_path: Path) -> str:
 
 
 def numbers(samples: Samples | ImageFiles) -> list[float]:
-    """What tells the samples of the table apart: its first column."""
+    """The first column of the table, which identifies a sample."""
     assert isinstance(samples, Samples)
     found: list[float] = samples.x[:, 0].tolist()
     return found
@@ -64,14 +64,14 @@ def test_the_selection_split_is_disjoint_from_training_and_true(table: str) -> N
     assert [loaded[position] for position in splits.shifted.keep.tolist()] == numbers(splits.train)
 
 
-def test_without_selection_the_test_set_judges(table: str) -> None:
+def test_without_selection_the_test_set_is_used(table: str) -> None:
     splits, data = csv_splits(table), load("csv", path=table)
     assert isinstance(data.test, Samples)
     assert numbers(splits.test) == numbers(data.test)
     assert torch.equal(splits.test.y, data.test.y)
 
 
-def test_the_seed_decides(table: str) -> None:
+def test_the_seed_decides_the_splits(table: str) -> None:
     first, again, other = (csv_splits(table, seed=seed, selection=30) for seed in (1, 1, 2))
     assert torch.equal(first.train.y, again.train.y)
     assert numbers(first.trusted) == numbers(again.trusted)
@@ -81,7 +81,7 @@ def test_the_seed_decides(table: str) -> None:
 
 
 def test_a_selection_of_everything_is_refused(table: str) -> None:
-    with pytest.raises(SettingsError, match="selection holds out 240 of 240 training samples: none would be left"):
+    with pytest.raises(SettingsError, match="selection holds out 240 of 240 training samples: hold out fewer"):
         csv_splits(table, selection=240)
 
 
@@ -107,26 +107,26 @@ def test_a_trusted_file_names_the_samples(tmp_path: Path) -> None:
     assert not splits.truth_known
 
 
-def test_a_trusted_file_serves_a_table_with_fewer_rows_than_would_be_drawn(tmp_path: Path) -> None:
+def test_a_trusted_file_works_with_fewer_rows_than_the_default_number(tmp_path: Path) -> None:
     small = train_and_test_tables(tmp_path / "small", rows=30)
     given = {"dataset": "csv", "path": small, "shift": "none", "trusted_file": trusted_file(tmp_path, list(range(9)))}
     assert len(load_splits(resolve(given)).trusted) == 9
 
 
 @pytest.mark.parametrize("more", [{"shift": "symmetric:0.4"}, {"shift": "none", "selection": 10}])
-def test_a_trusted_file_goes_with_data_as_they_are(tmp_path: Path, table: str, more: dict[str, object]) -> None:
+def test_a_trusted_file_needs_unshifted_data(tmp_path: Path, table: str, more: dict[str, object]) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2]), **more}
     with pytest.raises(SettingsError, match="set shift to none and hold out no selection"):
         load_splits(resolve(given))
 
 
-def test_a_trusted_file_beside_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
+def test_a_trusted_file_for_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2])}
     with pytest.raises(SettingsError, match=r"counts the rows of train\.csv, but .* is split at random"):
         load_splits(resolve(given))
 
 
-def test_data_as_they_are_need_to_be_told_what_to_trust(table: str) -> None:
+def test_data_without_a_shift_need_trusted_samples(table: str) -> None:
     with pytest.raises(SettingsError, match="shift none needs trusted samples"):
         load_splits(resolve({"dataset": "csv", "path": table}))
 
@@ -159,7 +159,7 @@ def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
 
 
 def test_a_run_does_not_begin_with_its_trusted_samples() -> None:
-    """The order of an epoch is not drawn as the trusted samples are: neither is the other's beginning."""
+    """The order of an epoch and the trusted samples are drawn with different seeds."""
     for seed in range(3):
         settings = resolve({"dataset": "digits", "shift": "symmetric:0.4", "trusted": 100, "seed": seed})
         splits = load_splits(settings)

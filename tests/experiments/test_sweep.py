@@ -1,4 +1,4 @@
-"""Sweeps: going on after a stop, runs that die or fail, runs side by side, and what is written down."""
+"""Sweeps: resuming, dead and failed runs, runs side by side, and records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stopping(epochs: int) -> tuple[Callable[..., None], Callable[[], bool]]:
-    """A progress that counts epochs, and a stop that is asked for after so many."""
+    """A progress that counts epochs, and a stop that is requested after this many."""
     seen: list[dict[str, Any]] = []
     return (lambda job, row: seen.append(row) if row["epoch"] else None), lambda: len(seen) >= epochs
 
@@ -44,7 +44,7 @@ def run_until(work: Sweep, recipe: Recipe, epochs: int) -> None:
         run()
 
 
-def test_records_say_what_was_run_and_what_came_out(whole: Path) -> None:
+def test_records_have_the_settings_and_the_results(whole: Path) -> None:
     lines = [json.loads(line) for line in (whole / RESULTS).read_text().splitlines()]
     assert len(lines) == 12
     assert {(line["status"], line["side_by_side"], line["epochs"]) for line in lines} == {("done", 1, 2)}
@@ -55,7 +55,7 @@ def test_records_say_what_was_run_and_what_came_out(whole: Path) -> None:
         assert {"versions", "hardware", "commit", "judged_on", "weights"} <= line.keys()
 
 
-def test_records_alone_are_enough_for_what_has_ended(tmp_path: Path, whole: Path) -> None:
+def test_records_alone_show_which_runs_have_ended(tmp_path: Path, whole: Path) -> None:
     """As in a clone of a repository that keeps the records and not the runs."""
     recipe, out = small(tmp_path), tmp_path / "out"
     work = sweep(recipe, out)
@@ -71,7 +71,7 @@ def test_records_alone_are_enough_for_what_has_ended(tmp_path: Path, whole: Path
 
 
 @pytest.mark.parametrize(("side_by_side", "epochs"), [(1, 5), (3, 5), (2, 1)])
-def test_an_interrupted_sweep_goes_on_to_the_same_files(
+def test_an_interrupted_sweep_resumes_to_the_same_files(
     tmp_path: Path, whole: Path, side_by_side: int, epochs: int
 ) -> None:
     recipe = small(tmp_path)
@@ -119,10 +119,10 @@ def test_networks_that_draw_random_numbers_do_not_share_them(tmp_path: Path) -> 
     assert files(tmp_path / "alone") == files(tmp_path / "together")
 
 
-def test_a_run_that_ended_before_it_was_noted_is_noted(tmp_path: Path) -> None:
+def test_a_run_that_ended_without_a_record_is_recorded(tmp_path: Path) -> None:
     recipe = small(tmp_path)
     work = sweep(recipe, tmp_path / "out")
-    ended = list(work.run(plan(recipe, KL)))  # and then the power went
+    ended = list(work.run(plan(recipe, KL)))  # as in a power cut, no record is written
     assert statuses(work) == []
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("metrics.jsonl")}
     assert finish(work, recipe, KL) == ended
@@ -158,7 +158,7 @@ def test_dead_and_failed_runs_do_not_end_the_others(tmp_path: Path, monkeypatch:
     assert found["Fails"]["settings"]["model"] == "later_networks:build"
     assert "torch" in found["Fails"]["versions"]
 
-    assert [job.row for job, _ in finish(work, recipe, part)] == ["Fails"]  # tried again; the dead stay dead
+    assert [job.row for job, _ in finish(work, recipe, part)] == ["Fails"]  # failed runs run again, dead runs do not
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "later_networks.py").write_text("from tests.experiments.dropping import build\n")
     assert [record["status"] for _, record in finish(work, recipe, part)] == ["done"]
@@ -168,14 +168,14 @@ def test_dead_and_failed_runs_do_not_end_the_others(tmp_path: Path, monkeypatch:
 
 def test_an_error_within_an_epoch_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = small(tmp_path)
-    work, queue = sweep(recipe, tmp_path / "out"), sweep_module.in_turns
+    work, queue = sweep(recipe, tmp_path / "out"), sweep_module.run_epochs
 
     def failing(settings: Any, *rest: Any) -> Any:
         yield from queue(settings, *rest)
         if settings.method == "adiw-kl":
             raise MemoryError("out of memory\nfree some")
 
-    monkeypatch.setattr(sweep_module, "in_turns", failing)
+    monkeypatch.setattr(sweep_module, "run_epochs", failing)
     records = {job.row: record for job, record in finish(work, recipe, Part(shifts=("much",), trials=1))}
     assert [record["status"] for record in records.values()] == ["done", "failed", "done"]
     assert records["KL"]["reason"] == "MemoryError: out of memory"
@@ -207,7 +207,7 @@ def test_every_cell_is_timed_once(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / RESULTS).exists()
 
 
-def test_an_interrupted_timing_starts_anew(tmp_path: Path) -> None:
+def test_an_interrupted_timing_starts_again(tmp_path: Path) -> None:
     recipe = small(tmp_path)
     work, planned = sweep(recipe, tmp_path / "out"), plan(recipe, Part(("Uniform",), ("much",)))
     asked = iter([False, True])
@@ -229,8 +229,8 @@ def test_a_run_is_announced_before_its_first_epoch(tmp_path: Path) -> None:
     assert seen == [("Uniform", 0), ("Uniform", 1), ("Uniform", 2)]
 
 
-def test_runs_that_share_a_gpu_draw_what_they_would_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its generator is stood in for by one on the CPU."""
+def test_runs_that_share_a_gpu_draw_the_same_random_numbers_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU generator replaces that of the GPU."""
     gpu = torch.Generator()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_rng_state", gpu.get_state)

@@ -1,4 +1,4 @@
-"""What of a job torch.compile translates."""
+"""A run in progress: torch.compile, streams, and optimizer states from another device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.counting import Counting
 CPU = torch.device("cpu")
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of the compiler itself, at its first import
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # from the compiler, at its first import
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_what_is_compiled(given: dict[str, str], estimation: bool) -> None:
 
 
 def translates(reweight: Any) -> bool:
-    """Whether a part of it goes through torch.compile."""
+    """Whether the method uses torch.compile."""
     parts = vars(reweight) | vars(getattr(reweight, "functional", reweight))
     return bool({"estimate", "_outputs"} & parts.keys()) or isinstance(parts.get("solve"), partial)
 
 
 def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three jobs that take turns, two observe a hidden layer: each sees its own network's."""
+    """Three runs alternate and two observe a hidden layer: each observes that of its own network."""
     backend = Counting()
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     torch.compiler.reset()
@@ -77,7 +77,7 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     assert reweight.val_stream.every == other.val_stream.every == 4
 
 
-def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cudnn_benchmarks_its_algorithms_only_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = resolve({"dataset": "digits"})
     job = TrainingRun(settings, load_splits(settings), CPU, 0)
     monkeypatch.setattr(job, "stream", object())  # as on a GPU
@@ -90,8 +90,8 @@ def test_cudnn_tries_its_algorithms_in_a_run_and_nowhere_else(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_what_hangs_on_the_device_is_not_taken_over_from_a_checkpoint(optimizer: str) -> None:
-    """A run that was begun on a CPU goes on where the learning rate is a tensor, as on a GPU."""
+def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> None:
+    """A run that was begun on a CPU resumes where the learning rate is a tensor, as on a GPU."""
     settings = resolve({"dataset": "digits", "epochs": 2, "optimizer": optimizer, "lr": 0.01})
     first, second = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
     first.queue_epoch()
@@ -101,14 +101,14 @@ def test_what_hangs_on_the_device_is_not_taken_over_from_a_checkpoint(optimizer:
     second.restore(copy.deepcopy(first.state()))
     (group,) = second.optimizer.param_groups
     assert isinstance(group["lr"], torch.Tensor)
-    group["lr"] = 0.01  # as an optimizer on the CPU wants it
+    group["lr"] = 0.01  # a number, as on the CPU
     for job in (first, second):
         job.queue_epoch()
         job.collect_epoch()
     assert first.metrics == second.metrics
 
 
-def test_every_setting_of_a_sweep_may_have_a_translation() -> None:
+def test_torch_compile_may_cache_a_version_per_setting() -> None:
     settings = resolve({"dataset": "digits"})
     TrainingRun(settings, load_splits(settings), CPU, 0, compiled=True)
     assert torch._dynamo.config.cache_size_limit >= 35  # as many as digits-widths has

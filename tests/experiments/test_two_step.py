@@ -1,4 +1,4 @@
-"""What the classic estimators are given: the hidden layer at length one, beside the label."""
+"""The features of the classic estimators: the hidden layer at norm one, and the label."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small(inputs: int) -> NormalizedNetwork:
     return NormalizedNetwork(Small(nn.Flatten(), nn.Linear(inputs, 4), nn.Linear(4, 3)))
 
 
-def test_features_are_the_hidden_layer_at_length_one_beside_the_label() -> None:
+def test_features_are_the_hidden_layer_at_norm_one_and_the_label() -> None:
     model, samples = small(5), Samples(torch.randn(7, 5), torch.arange(7) % 3)
     seen = _hidden(model, samples, 3, CPU)
     hidden = model.network[1](samples.x).detach().double()  # type: ignore[index]
@@ -42,19 +42,19 @@ def test_features_are_the_hidden_layer_at_length_one_beside_the_label() -> None:
     assert torch.equal(seen[:, 4:], torch.eye(3, dtype=torch.float64)[samples.y])
 
 
-def test_images_are_looked_at_as_they_are(tmp_path: Path) -> None:
+def test_images_are_evaluated_without_augmentation(tmp_path: Path) -> None:
     paths = tuple(sorted((write_images(tmp_path, train=2) / "train").rglob("*.png")))
     files = ImageFiles(paths, torch.arange(6) // 2, size=16, train=True)
     model = small(3 * 16 * 16)
     assert torch.equal(_hidden(model, files, 3, CPU), _hidden(model, files, 3, CPU))
 
 
-def test_a_network_that_broke_is_a_dead_run() -> None:
+def test_a_network_with_nan_outputs_is_a_dead_run() -> None:
     with pytest.raises(DeadRunError, match=r"pretrained network is not finite: lower the learning rate"):
         _hidden(small(5), Samples(torch.full((2, 5), torch.inf), torch.tensor([0, 1])), 3, CPU)
 
 
-def test_a_run_that_dies_before_its_first_epoch_is_marked(tmp_path: Path) -> None:
+def test_a_run_that_is_dead_before_its_first_epoch_is_recorded(tmp_path: Path) -> None:
     settings = resolve({"method": "two-step-kliep", "lr": 1e6, "epochs": 3})
     with pytest.raises(DeadRunError):
         run(settings, tmp_path / "run", engine=Engine(CPU))
@@ -70,8 +70,8 @@ def test_a_network_must_name_its_hidden_layer() -> None:
         _hidden(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
 
 
-def test_the_network_is_trained_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the rates of its epochs, and with the bound on the gradient."""
+def test_the_network_is_trained_with_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the learning rates of its epochs, and with gradient clipping."""
     rates, clips = [], []
     monkeypatch.setattr(two_step, "set_learning_rate", lambda _optimizer, rate: rates.append(rate))
     monkeypatch.setattr(loop, "clip_grad_norm_", lambda _parameters, clip: clips.append(clip))

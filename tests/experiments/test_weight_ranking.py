@@ -8,13 +8,13 @@ import pytest
 from adiw.experiments.weight_ranking import lowest_first, weight_score
 
 
-def test_it_is_the_mean_root_of_the_share_of_weight() -> None:
+def test_the_score_is_the_mean_root_of_the_relative_weight() -> None:
     history = np.array([[1.0, 1.0, 1.0], [4.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
     expected = [(2 / 2**0.5 + 0) / 2, (1 / 2**0.5 + 0) / 2, (1 / 2**0.5 + 3**0.5) / 2]
     assert weight_score(history, [1, 2, 5], history[-1]) == pytest.approx(expected)
 
 
-def test_the_warm_up_epoch_says_nothing() -> None:
+def test_the_warm_up_epoch_is_excluded() -> None:
     history = np.array([[9.0, 0.0], [1.0, 3.0]])
     assert weight_score(history, [1, 2], history[-1]) == pytest.approx([0.5**0.5, 1.5**0.5])
 
@@ -25,7 +25,7 @@ def test_epochs_with_large_weights_count_no_more_than_others() -> None:
     assert first == pytest.approx(second)
 
 
-def test_without_a_history_the_last_weights_are_all_there_is() -> None:
+def test_without_a_history_the_last_weights_are_used() -> None:
     weights = np.array([0.0, 2.0])
     for history, epochs in ((np.zeros((0, 0)), []), (np.ones((1, 2)), [1])):
         assert weight_score(history, epochs, weights) == pytest.approx([0, 2**0.5])

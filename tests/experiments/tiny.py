@@ -1,4 +1,4 @@
-"""A network for images of any size that trains in no time: ``tests.experiments.tiny:build``."""
+"""A network for images of any size that trains fast: ``tests.experiments.tiny:build``."""
 
 from __future__ import annotations
 

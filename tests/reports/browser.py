@@ -1,4 +1,4 @@
-"""Pages in headless Chromium: opened in a frame of a chosen width, asked questions, closed."""
+"""Pages in headless Chromium: opened in a frame of a chosen width, where a script is evaluated."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ addEventListener('error', event => errors.push(event.message));
 addEventListener('unhandledrejection', event => errors.push(String(event.reason)));
 console.error = console.warn = (...words) => errors.push(words.join(' '));
 </script>"""
-# The probe is a function body that returns what the test wants to know.
-ASK = """<script>
-const answer = (() => { %s })();
-parent.postMessage(JSON.stringify({errors, answer, wide: document.documentElement.scrollWidth}), '*');
+# The script is a function body, whose result is returned to the test.
+EVALUATE = """<script>
+const result = (() => { %s })();
+parent.postMessage(JSON.stringify({errors, result, wide: document.documentElement.scrollWidth}), '*');
 </script>"""
 OUTER = """<!doctype html><iframe style="border: 0; width: %dpx; height: 900px" srcdoc="%s"></iframe><script>
 addEventListener('message', event => {
   const out = document.createElement('pre');
-  out.id = 'answer'; out.textContent = event.data;
+  out.id = 'result'; out.textContent = event.data;
   document.body.append(out);
 });
 </script>"""
@@ -39,9 +39,9 @@ OVERFLOWING = """return [...document.body.querySelectorAll('*')].filter(e => !e.
   .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML.slice(0, 200));"""
 
 
-def ask(page: str, script: str, folder: Path, width: int = 1000) -> Any:
-    """What the probe returns in the page, after a check that nothing went wrong and nothing sticks out."""
-    inner = page.replace("<head>", f"<head>{LISTEN}").replace("</body>", ASK % script + "</body>")
+def evaluate(page: str, script: str, folder: Path, width: int = 1000) -> Any:
+    """The result of the script in the page, after a check for errors and for overflow."""
+    inner = page.replace("<head>", f"<head>{LISTEN}").replace("</body>", EVALUATE % script + "</body>")
     file = folder / "outer.html"
     file.write_text(OUTER % (width, escape(inner, quote=True)), encoding="utf-8")
     command = [
@@ -50,9 +50,9 @@ def ask(page: str, script: str, folder: Path, width: int = 1000) -> Any:
         *("--window-size=1400,1000", "--dump-dom", file.as_uri()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found = re.search('<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
+    found = re.search('<pre id="result">(.*?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
-    said = json.loads(unescape(found[1]))
-    assert said["errors"] == []
-    assert said["wide"] <= width
-    return said["answer"]
+    message = json.loads(unescape(found[1]))
+    assert message["errors"] == []
+    assert message["wide"] <= width
+    return message["result"]

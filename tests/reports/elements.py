@@ -1,4 +1,4 @@
-"""A page taken apart as a browser would."""
+"""A parsed HTML page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VOID = {"img", "input", "meta", "br"}
 
 
 class Elements(HTMLParser):
-    """All elements, and every text with the element that it stands in."""
+    """All elements, and every text with its element."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Elements(HTMLParser):
             self.texts.append((self.open[-1] if self.open else "", data))
 
     def named(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
-        """The attributes of these elements; ``kind`` stands for class."""
+        """The attributes of these elements; ``kind`` is the class."""
         wanted = {("class" if key == "kind" else key): value for key, value in attributes.items()}
         return [a for t, a in self.tags if t == tag and wanted.items() <= a.items()]
 
@@ -44,5 +44,5 @@ class Elements(HTMLParser):
         return [text for t, text in self.texts if t == tag]
 
     def data(self) -> Any:
-        """What the page's script reads."""
+        """The data of the page's script."""
         return json.loads(next(text for text in self.text("script") if text.startswith("{")))

@@ -1,4 +1,4 @@
-"""Folders as runs and sweeps leave them, written by hand."""
+"""Folders of runs and sweeps, written without training."""
 
 from __future__ import annotations
 

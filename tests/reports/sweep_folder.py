@@ -103,7 +103,7 @@ def realistic(folder: Path, epochs: int = 400, trials: int = 3) -> Path:
 
 
 def _curve(high: float, end: float, epochs: int, random: np.random.Generator) -> list[float]:
-    """Up fast, down slowly, and calmer after the first quarter, where the learning rate falls."""
+    """A curve that rises fast and falls slowly, with less noise after the first quarter."""
     epoch = np.arange(1, epochs + 1)
     rise = high - (high - 60) * np.exp(-epoch / (0.01 * epochs))
     fall = (high - end) * np.clip(epoch / (0.5 * epochs), 0, 1)

@@ -26,7 +26,7 @@ def audited(folder: Path, method: str = "adiw-kl", **settings: object) -> Path:
 
 def test_samples_are_ranked_by_their_history(tmp_path: Path) -> None:
     audit = load_audit(audited(tmp_path / "a"))
-    assert audit.order.tolist() == [2, 1, 3, 0]  # both at zero in the end: the history tells them apart
+    assert audit.order.tolist() == [2, 1, 3, 0]  # both at zero in the end: the history decides
     assert audit.mean_weights.tolist() == [2.0, 0.25, 0.0, 1.75]  # without the warm-up epoch
     assert audit.scores[2] == 0
 
@@ -58,7 +58,7 @@ def test_names_that_begin_as_formulas_are_quoted(tmp_path: Path) -> None:
     assert {row["given_name"] for row in csv.DictReader(io.StringIO(file.getvalue()))} == {"'=1+1", "-1"}
 
 
-def test_quality_is_told_where_the_truth_is_known(tmp_path: Path) -> None:
+def test_quality_is_reported_if_true_labels_are_known(tmp_path: Path) -> None:
     quality = load_audit(audited(tmp_path / "a")).quality()
     assert quality == (pytest.approx(2 / 3), 0.0)  # sample 1 is wrong and second of four
     folder = audited(tmp_path / "b")
@@ -104,7 +104,11 @@ def test_ties_in_trust_alone_are_broken_by_the_last_weight(tmp_path: Path) -> No
     ("method", "status", "message"),
     [
         ("uniform", "done", "uniform: all weights are equal: nothing to rank"),
-        ("val-only", "done", "val-only trains on the trusted samples alone and weights no others: nothing to rank"),
+        (
+            "val-only",
+            "done",
+            "val-only weights only the trusted samples, on which it trains: nothing to rank",
+        ),
         ("adiw-kl", None, "has not finished: continue it with adiw run --resume"),
         ("adiw-kl", "dead", r"is dead \(epoch 1: broken\): its weights say nothing about the labels"),
     ],

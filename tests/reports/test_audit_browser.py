@@ -8,7 +8,7 @@ import pytest
 
 from adiw.reports.audit import load_audit
 from adiw.reports.audit_page import render_audit
-from tests.reports.browser import OVERFLOWING, ask, needs_chromium
+from tests.reports.browser import OVERFLOWING, evaluate, needs_chromium
 from tests.reports.folders import write_pictures
 from tests.reports.test_audit import audited
 
@@ -41,7 +41,7 @@ def test_headings_sort_and_filters_hide(page: str, tmp_path: Path) -> None:
       set('filter', '12'); found.number = rows(); set('filter', '');
       document.getElementById('differ').click(); found.differ = rows();
       return found;"""
-    found = ask(page, script, tmp_path)
+    found = evaluate(page, script, tmp_path)
     assert found["start"] == found["rank"] == [12, 11, 13, 10]
     assert found["index"] == [10, 11, 12, 13]
     assert (found["down"], found["order"]) == ([13, 12, 11, 10], "descending")
@@ -59,9 +59,9 @@ def test_it_shows_pictures_lines_and_names_as_text(page: str, tmp_path: Path) ->
         names: all('td').filter(e => e.textContent === name).length, scripts: all('td script').length,
         images: all('img').filter(e => e.naturalWidth).length,
         lines: all('.spark polyline').filter(e => e.getTotalLength() > 100).length};"""
-    assert ask(page, script, tmp_path) == {"names": 5, "images": 2, "scripts": 0, "lines": 4}
+    assert evaluate(page, script, tmp_path) == {"names": 5, "images": 2, "scripts": 0, "lines": 4}
 
 
 @pytest.mark.parametrize("width", [390, 1000])
-def test_nothing_sticks_out(page: str, tmp_path: Path, width: int) -> None:
-    assert ask(page, OVERFLOWING, tmp_path, width) == []
+def test_nothing_overflows(page: str, tmp_path: Path, width: int) -> None:
+    assert evaluate(page, OVERFLOWING, tmp_path, width) == []

@@ -1,4 +1,4 @@
-"""The audit's page: its rows, its words, and that names stay text."""
+"""The audit's page: its rows and sentences, and escaped names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_row_for_each_of_the_least_trusted(tmp_path: Path) -> None:
     assert not page.named("img")
 
 
-def test_pictures_stand_beside_their_samples(tmp_path: Path) -> None:
+def test_pictures_are_beside_their_samples(tmp_path: Path) -> None:
     folder = write_pictures(audited(tmp_path / "a"), ["ant", "bee"], count=1)  # of samples 0 and 1
     text = render_audit(load_audit(folder), top=4)
     assert len(Elements(text).named("img")) == 2
@@ -40,7 +40,7 @@ def test_pictures_stand_beside_their_samples(tmp_path: Path) -> None:
     assert 'alt="training sample 11, given label ant"' in line
 
 
-def test_the_truth_is_shown_where_it_is_known_and_missed_where_not(tmp_path: Path) -> None:
+def test_true_labels_are_shown_if_they_are_known(tmp_path: Path) -> None:
     folder = audited(tmp_path / "a")
     audit = load_audit(folder)
     assert quality_line(audit).startswith("1 labels are known to be wrong: AUROC 0.6667; 0.0% of the 1 least")
@@ -53,7 +53,7 @@ def test_the_truth_is_shown_where_it_is_known_and_missed_where_not(tmp_path: Pat
     assert quality_line(audit) in page.text("li")
 
 
-def test_the_page_says_what_the_sample_numbers_count(tmp_path: Path) -> None:
+def test_the_page_explains_the_sample_numbers(tmp_path: Path) -> None:
     assert any("training set as loaded, before" in text for text in sentences(load_audit(audited(tmp_path / "a"))))
     assert any("after the selection split" in t for t in sentences(load_audit(audited(tmp_path / "b", selection=5))))
 
@@ -68,7 +68,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert HOSTILE in page.text("td")
 
 
-def test_a_sparkline_keeps_its_place() -> None:
+def test_a_sparkline_stays_within_its_box() -> None:
     line = sparkline(np.array([0.0, 4.0, 2.0]))
     assert line is not None
     assert (line.points, line.one) == ("0.0,26.0 60.0,2.0 120.0,14.0", "20.0")

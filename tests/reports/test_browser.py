@@ -1,4 +1,4 @@
-"""The page in a real browser: no errors, charts that answer, a filter that hides, and room on a phone."""
+"""The page in a real browser: no errors, readable charts, a filter, and a layout that fits a phone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from adiw.reports.folders import read_results
 from adiw.reports.page import render_report
-from tests.reports.browser import OVERFLOWING, ask, needs_chromium
+from tests.reports.browser import OVERFLOWING, evaluate, needs_chromium
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
 pytestmark = needs_chromium
@@ -56,15 +56,15 @@ def test_the_charts_are_drawn_with_all_methods(runs: str, tmp_path: Path) -> Non
       dead: visible('[data-curves=accuracy] .other').length,
       steps: names('.steps'), images: visible('img').filter(e => e.naturalWidth === 4).length};"""
     )
-    answer = ask(runs, script, tmp_path)
+    result = evaluate(runs, script, tmp_path)
     methods = ["uniform", "adiw-kl", "adiw-wa", HOSTILE]
-    assert answer["rows"] == answer["keys"] == methods
-    assert answer["curves"] == sorted(methods)
-    assert answer["drawn"] >= 6
-    assert (answer["bands"], answer["dead"]) == (1, 1)
-    assert answer["histograms"] == ["adiw-kl", "adiw-wa"]
-    assert answer["steps"] == ["intact", "mislabelled"] * 2
-    assert answer["images"] == 4
+    assert result["rows"] == result["keys"] == methods
+    assert result["curves"] == sorted(methods)
+    assert result["drawn"] >= 6
+    assert (result["bands"], result["dead"]) == (1, 1)
+    assert result["histograms"] == ["adiw-kl", "adiw-wa"]
+    assert result["steps"] == ["intact", "mislabelled"] * 2
+    assert result["images"] == 4
 
 
 def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_names_and_text_hide_and_show_methods_everywhere(runs: str, tmp_path: Pa
       document.getElementById('all').click(); steps.all = shown().rows;
       return steps;"""
     )
-    steps = ask(runs, script, tmp_path)
+    steps = evaluate(runs, script, tmp_path)
     assert steps["typed"] == {
         "rows": ["adiw-kl", "adiw-wa"],
         "keys": ["adiw-kl", "adiw-wa"],
@@ -109,61 +109,61 @@ def test_mouse_touch_and_keys_read_values(runs: str, tmp_path: Path) -> None:
     script = (
         SHOWN
         + """
-      const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot'), said = [];
+      const chart = document.querySelector('[data-curves=accuracy]'), plot = chart.querySelector('.plot'), texts = [];
       const box = plot.getBoundingClientRect();
       const point = (kind, clientX, pointerType = 'mouse') => {
         plot.dispatchEvent(new PointerEvent(kind, {clientX, clientY: box.top + 50, pointerType}));
-        said.push(readout(chart));
+        texts.push(readout(chart));
       };
-      said.push(readout(chart));
+      texts.push(readout(chart));
       point('pointermove', box.left + 50); point('pointermove', box.left + box.width / 2); point('pointerleave', 0);
       point('pointerdown', box.left + 50, 'touch');
       plot.focus();
       const heard = () => ['role', 'aria-valuenow', 'aria-valuetext'].map(name => plot.getAttribute(name));
       for (const key of ['ArrowRight', 'End', 'Home', 'PageUp'])
-        { plot.dispatchEvent(new KeyboardEvent('keydown', {key})); said.push(readout(chart)); }
+        { plot.dispatchEvent(new KeyboardEvent('keydown', {key})); texts.push(readout(chart)); }
       const bars = document.querySelector('#histograms figure'), inside = bars.querySelector('.plot');
       const clientX = inside.getBoundingClientRect().left + 45;
-      said.push(readout(bars));
+      texts.push(readout(bars));
       inside.dispatchEvent(new PointerEvent('pointermove', {clientX}));
-      said.push(readout(bars));
-      said.push(heard());
-      return said;"""
+      texts.push(readout(bars));
+      texts.push(heard());
+      return texts;"""
     )
-    said = ask(runs, script, tmp_path)
+    texts = evaluate(runs, script, tmp_path)
     first, second = "Epoch 1adiw-kl 55.0uniform 30.0adiw-wa 20.0", "Epoch 2adiw-kl 71.0uniform 40.0adiw-wa 30.0"
     last = "Epoch 3adiw-kl 85.0uniform 45.5"
-    assert said[:5] == [last, first, second, last, first]
-    assert said[5:9] == [second, last, first, second]
-    assert said[9] == "Meanintact 1.50mislabelled 0.10"
-    assert said[10].startswith("0 to 0.04intact 0.0%")
-    assert said[11] == ["slider", "2", "Epoch 2, adiw-kl 71.0, uniform 40.0, adiw-wa 30.0"]
+    assert texts[:5] == [last, first, second, last, first]
+    assert texts[5:9] == [second, last, first, second]
+    assert texts[9] == "Meanintact 1.50mislabelled 0.10"
+    assert texts[10].startswith("0 to 0.04intact 0.0%")
+    assert texts[11] == ["slider", "2", "Epoch 2, adiw-kl 71.0, uniform 40.0, adiw-wa 30.0"]
 
 
 def test_a_sweeps_charts_are_of_the_chosen_setting(tmp_path: Path) -> None:
     script = (
         SHOWN
         + """
-      const chart = document.querySelector('[data-curves=accuracy]'), said = [readout(chart)];
+      const chart = document.querySelector('[data-curves=accuracy]'), texts = [readout(chart)];
       document.querySelectorAll('#columns input')[1].click();
-      said.push(readout(chart));
+      texts.push(readout(chart));
       const ticks = () => [...chart.querySelectorAll('text')].map(e => e.textContent);
       const before = ticks(); chart.querySelector('.zoom input').click();
       const pair = readout(document.querySelector('[data-curves~=weight_intact]'));
-      return {said, before, after: ticks(), pair};"""
+      return {texts, before, after: ticks(), pair};"""
     )
-    answer = ask(sweep(tmp_path), script, tmp_path)
+    result = evaluate(sweep(tmp_path), script, tmp_path)
     long = "A method with quite a long name"
-    assert answer["said"] == [
+    assert result["texts"] == [
         f"Epoch 12{long} 30.0ADIW-KL 20.0Uniform 10.0",
         f"Epoch 12{long} 31.0ADIW-KL 21.0Uniform 11.0",
     ]
-    assert answer["before"][0] == "0"
-    assert float(answer["after"][0]) >= 10
-    assert answer["pair"].startswith("Epoch 12Uniform 1.50 / 0.25")
+    assert result["before"][0] == "0"
+    assert float(result["after"][0]) >= 10
+    assert result["pair"].startswith("Epoch 12Uniform 1.50 / 0.25")
 
 
-def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) -> None:
+def test_a_setting_without_runs_has_a_text_and_no_readout(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path / "sweep", [record("KL", "b", 0, [50.0] * 12)], ["KL"], ["a", "b"])
     script = (
         SHOWN
@@ -174,14 +174,14 @@ def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) 
         return [plot.querySelectorAll('.curve').length, readout(chart).slice(0, 5), plot.getAttribute('role'),
           plot.hasAttribute('aria-valuetext')];
       };
-      const said = [look()];
-      for (const i of [0, 1]) { document.querySelectorAll('#columns input')[i].click(); said.push(look()); }
+      const texts = [look()];
+      for (const i of [0, 1]) { document.querySelectorAll('#columns input')[i].click(); texts.push(look()); }
       document.querySelectorAll('#columns input')[0].click();
-      return [...said, plot.textContent];"""
+      return [...texts, plot.textContent];"""
     )
     drawn = [1, "Epoch", "slider", True]
     nothing = "The selected methods have no curve in this setting."
-    assert ask(render_report(read_results(folder)), script, tmp_path) == [
+    assert evaluate(render_report(read_results(folder)), script, tmp_path) == [
         drawn,
         [0, "", "img", False],
         drawn,
@@ -190,15 +190,15 @@ def test_a_setting_without_runs_says_so_and_has_nothing_to_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("width", [390, 768, 1000])
-def test_nothing_sticks_out(runs: str, tmp_path: Path, width: int) -> None:
-    assert ask(runs, OVERFLOWING, tmp_path, width) == []
-    assert ask(sweep(tmp_path), OVERFLOWING, tmp_path, width) == []
+def test_nothing_overflows(runs: str, tmp_path: Path, width: int) -> None:
+    assert evaluate(runs, OVERFLOWING, tmp_path, width) == []
+    assert evaluate(sweep(tmp_path), OVERFLOWING, tmp_path, width) == []
 
 
 def test_a_page_without_curves_opens_without_errors(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "1", "diw", [], None)
     assert (
-        ask(
+        evaluate(
             render_report(read_results(tmp_path / "runs")),
             "return document.querySelectorAll('.plot').length",
             tmp_path,

@@ -9,7 +9,7 @@ from adiw.reports.folders import read_results
 from tests.reports.folders import record, write_run, write_sweep
 
 
-def test_curves_are_means_of_finished_trials_and_the_others_stand_alone(tmp_path: Path) -> None:
+def test_curves_are_means_of_finished_trials_and_the_others_are_separate(tmp_path: Path) -> None:
     records = [record("KL", "b", 0, [10.0, 20.0, 30.0]), record("KL", "b", 1, [20.0, 40.0])]
     records += [record("KL", "b", 2, [99.0, 1.0], "dead")]
     folder = write_sweep(tmp_path, records, ["WA", "KL"], ["a", "b"], trials=3)

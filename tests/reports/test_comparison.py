@@ -1,4 +1,4 @@
-"""The best rows of a column: a paired t-test at 1%, and what it cannot say."""
+"""The best rows of a column: a paired t-test at 1%, and cases without a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a sweep: what they show, that rows look different, and that files are reproducible."""
+"""The figures of a sweep: their content, distinct styles of rows, and reproducible files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from adiw.reports.figures import write_figures
 from adiw.reports.figures.bars import time_figure, top_figure
 from adiw.reports.figures.curves import curves_figure
-from adiw.reports.figures.style import looks, save, styled
+from adiw.reports.figures.style import row_styles, save, styled
 from adiw.reports.figures.weights import weights_figure
 from adiw.reports.folders import read_sweep
 from adiw.reports.results import Results
@@ -42,7 +42,7 @@ def test_every_kind_of_figure_is_written_as_pdf_and_png(tmp_path: Path, sweep: R
         assert start.startswith(b"%PDF" if file.suffix == ".pdf" else b"\x89PNG")
 
 
-def test_figures_come_out_the_same_byte_for_byte(tmp_path: Path, sweep: Results) -> None:
+def test_figures_are_the_same_byte_for_byte(tmp_path: Path, sweep: Results) -> None:
     def made(folder: str) -> list[bytes]:
         with styled():
             return [file.read_bytes() for file in save(weights_figure(sweep, "0.3 pair"), tmp_path / folder, "w")]
@@ -53,17 +53,17 @@ def test_figures_come_out_the_same_byte_for_byte(tmp_path: Path, sweep: Results)
     assert b"matplotlib" not in first[1].lower()
 
 
-def test_the_users_own_style_neither_reaches_in_nor_is_changed() -> None:
+def test_the_users_matplotlib_style_is_neither_used_nor_changed() -> None:
     with mpl.rc_context({"font.size": 31.0}):
         with styled():
             assert mpl.rcParams["font.size"] == 9
         assert mpl.rcParams["font.size"] == 31.0
 
 
-def test_a_look_is_never_used_twice_and_differs_in_grey() -> None:
-    found = list(looks([str(k) for k in range(40)]).values())
+def test_styles_are_unique_and_differ_in_grey() -> None:
+    found = list(row_styles([str(k) for k in range(40)]).values())
     assert len({(look.colour, look.dashes) for look in found}) == 40
-    assert len({(look.dashes, look.marker) for look in found}) == 40  # without colour
+    assert len({(style.dashes, style.marker) for style in found}) == 40  # without colour
     assert len({(look.colour, look.hatch) for look in found}) == 40
     assert len({look.hatch for look in found[:8]}) == 8
 
@@ -89,7 +89,7 @@ def test_trials_of_different_lengths_are_averaged_as_far_as_they_go(tmp_path: Pa
     assert mean.get_ydata().tolist() == [15.0, 20.0, 30.0]
 
 
-def test_those_that_end_close_together_get_a_closer_panel(sweep: Results) -> None:
+def test_methods_that_end_close_together_have_a_zoomed_panel(sweep: Results) -> None:
     figure = curves_figure(sweep, "0.4 symmetric")
     assert len(figure.axes) == 2
     labels = {line.get_label() for line in figure.axes[1].lines}
@@ -98,7 +98,7 @@ def test_those_that_end_close_together_get_a_closer_panel(sweep: Results) -> Non
     assert high - low < 8
 
 
-def test_the_legend_of_curves_lies_beside_them(tmp_path: Path, sweep: Results) -> None:
+def test_the_legend_is_beside_the_curves(tmp_path: Path, sweep: Results) -> None:
     with styled():
         figure = curves_figure(sweep, "0.4 symmetric")
         save(figure, tmp_path, "c")

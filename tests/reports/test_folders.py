@@ -1,4 +1,4 @@
-"""Results read from folders: sweeps, runs, folders of runs, and files that are not as they should be."""
+"""Results read from folders: sweeps, runs, folders of runs, and damaged files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDED = [file.parent for at in ("results", "paper/results") for file in sorte
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)
-def test_every_committed_sweep_is_read_whole(folder: Path) -> None:
+def test_every_committed_sweep_is_read_completely(folder: Path) -> None:
     results = read_sweep(folder)
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     places = {(line["row"], line["column"], line["trial"]) for line in lines}
@@ -149,7 +149,7 @@ def test_a_dead_run_may_have_weights_that_are_not_finite_or_none(tmp_path: Path)
     weights = read_run(folder).weights
     assert weights is not None
     assert {name: group["count"] for name, group in weights["groups"].items()} == {"mislabelled": 1}
-    (folder / "weights.npy").unlink()  # it died before its first epoch
+    (folder / "weights.npy").unlink()  # it is dead before its first epoch
     assert read_run(folder).weights is None
 
 

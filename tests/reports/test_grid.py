@@ -1,4 +1,4 @@
-"""Tables: one model, four ways to write it."""
+"""Tables in their four formats."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def test_latex_spans_the_groups_and_escapes() -> None:
     assert r"of the trials \& epochs." in text
 
 
-def test_csv_is_read_back_as_it_was() -> None:
+def test_csv_is_read_back_unchanged() -> None:
     rows = list(csv.reader(io.StringIO(to_csv(GRID))))
     assert rows[0] == [head.full for head in GRID.head]
     assert rows[1:] == [[box.text for box in row] for row in GRID.rows]
 
 
 @pytest.mark.parametrize("sign", list("\\`*_{}[]<>|~"))
-def test_markdown_escapes_every_sign_that_means_something(sign: str) -> None:
+def test_markdown_escapes_every_special_character(sign: str) -> None:
     assert f"| a\\{sign}b |" in to_markdown(Grid("T", [Head("x")], [[Box(f"a{sign}b")]]))
 
 
 @pytest.mark.parametrize(
     ("sign", "written"), [("\\", r"\textbackslash{}"), ("~", r"\textasciitilde{}"), ("#", r"\#"), ("_", r"\_")]
 )
-def test_latex_escapes_every_sign_that_means_something(sign: str, written: str) -> None:
+def test_latex_escapes_every_special_character(sign: str, written: str) -> None:
     assert f"a{written}b" in to_latex(Grid("T", [Head("x")], [[Box(f"a{sign}b")]]))
 
 
@@ -89,7 +89,7 @@ def test_a_row_of_another_length_is_refused() -> None:
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
-def test_latex_takes_it(tmp_path: Path) -> None:
+def test_latex_compiles_it(tmp_path: Path) -> None:
     page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + to_latex(GRID) + "\\end{document}"
     (tmp_path / "t.tex").write_text(page)
     subprocess.run(["pdflatex", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True, capture_output=True, timeout=60)

@@ -1,4 +1,4 @@
-"""The page: complete, honest about what did not finish, and safe whatever the names are."""
+"""The page: complete, with unfinished runs, and safe with any names."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_the_charts_begin_with_the_first_setting_that_has_runs(tmp_path: Path) -
         assert [a["value"] for a in page.named("input", name="column") if "checked" in a] == [chosen]
 
 
-def test_runs_that_shared_the_device_are_said(tmp_path: Path) -> None:
+def test_runs_that_shared_the_device_are_marked(tmp_path: Path) -> None:
     records = [{**record("KL", "a", trial, [50.0] * 12), "side_by_side": 1 + 7 * trial} for trial in range(2)]
     page = Elements(render_report(read_results(write_sweep(tmp_path, records, ["KL"], ["a"]))))
     facts = dict(zip(page.text("dt"), page.text("dd"), strict=True))
@@ -133,7 +133,7 @@ def test_each_measure_has_its_table_and_the_time_has_one(tmp_path: Path) -> None
     assert Elements(render_report(read_results(folder))).text("h2")[:3] == [
         "Accuracy",
         "Top-5 accuracy",
-        "Over the epochs",
+        "Accuracy over the epochs",
     ]
     (folder / "timing.jsonl").write_text('{"row": "KL", "column": "a", "seconds_per_epoch": 0.125}\n')
     text = render_report(read_results(folder))
@@ -175,7 +175,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert any(a["alt"] == f"training sample 10, given label {HOSTILE}" for a in runs.named("img"))
 
 
-def test_the_page_needs_nothing_from_elsewhere(runs: Path) -> None:
+def test_the_page_loads_no_other_file(runs: Path) -> None:
     write_pictures(runs / "1", ["ant", "bee"])
     text = render_report(read_results(runs))
     page = Elements(text)

@@ -19,7 +19,7 @@ from tests.reports.folders import record, write_pictures, write_run, write_sweep
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_a_picture_comes_back_pixel_by_pixel(channels: int) -> None:
+def test_a_picture_is_read_back_pixel_by_pixel(channels: int) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 7, channels), dtype=np.uint8)
     kind, _, content = data_uri(pixels).partition(",")
     assert kind == "data:image/png;base64"
@@ -69,7 +69,7 @@ def test_pages_with_many_galleries_show_fewer_pictures(tmp_path: Path) -> None:
     assert set(re.findall("<h3>(.*?)</h3>", text)) == {f"The {FEWER} {end} weights" for end in ("lowest", "highest")}
 
 
-def test_a_sweep_shows_the_pictures_of_its_runs_where_they_are(tmp_path: Path) -> None:
+def test_a_sweep_shows_the_pictures_of_its_runs_if_they_exist(tmp_path: Path) -> None:
     folder = write_sweep(tmp_path, [record("KL", c, 0, [1.0]) for c in ("a", "b")], ["KL"], ["a", "b"])
     assert galleries(read_results(folder)) == []
     write_pictures(write_run(folder / "runs" / "KL-b-0", "adiw-kl", [1.0]), ["ant", "bee"])

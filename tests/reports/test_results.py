@@ -1,4 +1,4 @@
-"""The results model: which trials count in a cell, and what is reported of the others."""
+"""The results model: which trials count in a cell, and the note on the others."""
 
 from __future__ import annotations
 

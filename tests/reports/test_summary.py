@@ -1,4 +1,4 @@
-"""The page in words."""
+"""The sentences of a report's summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_runs_none_of_which_finished(tmp_path: Path) -> None:
     ]
 
 
-def test_a_single_run_says_how_its_weights_are(tmp_path: Path) -> None:
+def test_a_single_run_has_a_sentence_on_its_weights(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "a", "adiw-kl", [50.0] * 5 + [60.0] * 10)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     lines[-1] |= {"weight_intact": 1.5, "weight_mislabelled": 0.1}
@@ -43,7 +43,7 @@ def test_a_single_run_says_how_its_weights_are(tmp_path: Path) -> None:
     assert sentences(read_results(write_run(tmp_path / "b", "adiw-kl", [], None))) == ["One run, unfinished."]
 
 
-def test_a_sweep_says_what_is_missing_and_how_it_compares(tmp_path: Path) -> None:
+def test_a_sweep_has_sentences_on_missing_runs_and_the_paper(tmp_path: Path) -> None:
     records = [record(row, "a", 0, [value]) for row, value in (("KL", 60.0), ("WA", 61.0))]
     records += [record("KL", "b", trial, [5.0], "dead", reason=f"reason {trial}") for trial in range(5)]
     paper = {"accuracy": {"KL": [[62.5, 1.0], None], "WA": [[60.5, 1.0], None]}}

@@ -1,4 +1,4 @@
-"""The tables of a sweep: figures beside the paper's, and nothing dropped in silence."""
+"""The tables of a sweep: figures beside the paper's, and marks for everything that is missing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_our_figure_the_papers_and_the_difference(tmp_path: Path) -> None:
         (three("KL", "x", 80, 80, 80, 80), "80.00 (0.00)"),
     ],
 )
-def test_what_is_not_there_is_said_in_the_cell(tmp_path: Path, lines: list[dict[str, Any]], text: str) -> None:
+def test_missing_trials_are_in_the_cell(tmp_path: Path, lines: list[dict[str, Any]], text: str) -> None:
     assert box(accuracy_table(sweep_of(tmp_path, lines, ["KL"])), "KL", 1)[0] == text
 
 
@@ -75,14 +75,14 @@ def test_cells_without_a_trial_are_named_under_the_table(tmp_path: Path) -> None
     assert note in time_table(results).notes
 
 
-def test_with_one_trial_there_is_no_bold_and_the_table_says_why(tmp_path: Path) -> None:
+def test_with_one_trial_there_is_no_bold_and_a_note_has_the_reason(tmp_path: Path) -> None:
     lines = three("KL", "x", 80) + three("KM", "x", 70)
     grid = accuracy_table(sweep_of(tmp_path, lines, ["KL", "KM"], trials=1))
     assert not any(cell.bold for row in grid.rows for cell in row)
     assert "No bold: x: KL has one trial, and a t-test needs two; y: no trial is finished." in grid.notes[1]
 
 
-def test_the_truth_and_shorter_runs_do_not_compete(tmp_path: Path) -> None:
+def test_the_oracle_and_shorter_runs_are_not_compared(tmp_path: Path) -> None:
     lines = three("oracle", "x", 99, 98, 99) + three("KL", "x", 80, 81, 82)
     lines += [result("DIW", "x", trial, [90.0] * 4) for trial in range(3)]
     grid = accuracy_table(sweep_of(tmp_path, lines, ["KL", "DIW", "oracle"]))
@@ -90,7 +90,7 @@ def test_the_truth_and_shorter_runs_do_not_compete(tmp_path: Path) -> None:
     assert "oracle has the true weights and is not compared" in grid.notes[1]
 
 
-def test_top_five_stands_beside_top_one(tmp_path: Path) -> None:
+def test_top_five_is_beside_top_one(tmp_path: Path) -> None:
     lines = three("KL", "x", 80, 81, 82)
     for line in lines:
         line["curves"]["top5"] = [99.0] * 12
@@ -99,7 +99,7 @@ def test_top_five_stands_beside_top_one(tmp_path: Path) -> None:
     assert box(grid, "KL", 2) == ("99.00 (0.00)", True)
 
 
-def test_the_notes_say_what_made_the_figures(tmp_path: Path) -> None:
+def test_the_notes_have_hardware_versions_and_commits(tmp_path: Path) -> None:
     deviation = {"setting": "lr", "rows": "all", "paper": 0.1, "ours": 0.05, "chosen": "selection split"}
     lines = [*three("KL", "x", 1, 1, status="dead", reason="accuracy at chance"), result("gone", "x", 0, [1.0])]
     notes = "\n".join(accuracy_table(sweep_of(tmp_path, lines, ["KL"], deviations=[deviation])).notes)
@@ -111,7 +111,7 @@ def test_the_notes_say_what_made_the_figures(tmp_path: Path) -> None:
     assert "Deviation: lr of all rows is 0.05 (paper: 0.1). Chosen: selection split." in notes
 
 
-def test_times_measured_alone_win_over_those_of_shared_runs(tmp_path: Path) -> None:
+def test_times_measured_alone_replace_those_of_shared_runs(tmp_path: Path) -> None:
     lines = three("uniform", "x", 80, seconds_per_epoch=2.0) + three("KL", "x", 80, side_by_side=8)
     lines += three("uniform", "y", 80, seconds_per_epoch=2.0)
     timing = [{"row": "uniform", "column": "x", "epochs": 3, "seconds_per_epoch": 0.25, **PROVENANCE}]

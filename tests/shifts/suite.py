@@ -1,4 +1,4 @@
-"""What every shift of the table owes its users: one case per name, and the checks that each must pass."""
+"""The checks that every shift must pass, and one case per name in the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Covariate and class-conditional shift, and the sampling beneath them."""
+"""Covariate and class-conditional shift, and their sampling."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ BROKEN = [
     ("class-prior", trusted_as_original_indices, check_trusted_samples, TRUSTED),
     ("pair", trusted_flipped, check_trusted_samples, TRUSTED),
     ("none", keep_shuffled, check_kept_samples, TRUSTED),
-    ("symmetric", lambda shifted: shifted, check_same_seed_same_result, TRUSTED),  # deaf to the generator
+    ("symmetric", lambda shifted: shifted, check_same_seed_same_result, TRUSTED),  # ignores the generator
 ]
 
 
@@ -86,7 +86,7 @@ def test_broken_shifts_are_rejected(
 
 @pytest.mark.parametrize("name", sorted(CASES.keys() - {"none"}))
 def test_a_shift_shifts(name: str) -> None:
-    """Without weights the same statistics are far off: the suite above has something to see."""
+    """Without weights the same statistics are far off: so the suite can detect missing weights."""
     shifted = apply(parse(CASES[name]))
     uniform = replace(shifted, true_weights=torch.ones(len(shifted.keep)))
     with pytest.raises(AssertionError):

@@ -21,7 +21,7 @@ def test_class_sizes(mu: float, rho: float, rare: int) -> None:
     assert counts == [rare] * num_rare + [6000] * (10 - num_rare)
 
 
-def test_ten_trusted_of_each_class_by_default_or_what_is_asked() -> None:
+def test_ten_trusted_of_each_class_by_default_or_the_given_number() -> None:
     for trusted, per_class in ((None, 10), (200, 20), (0, 0)):
         shifted = shift(0.5, 100, trusted)
         assert shifted.y[shifted.trusted].bincount(minlength=10).tolist() == [per_class] * 10

@@ -66,7 +66,7 @@ def test_draws_within_classes_are_uniform() -> None:
     assert bool(((draws.flatten().bincount() - 1000).abs() < 4 * sd).all())
 
 
-def test_data_already_shifted_have_no_trusted_set_unless_asked() -> None:
+def test_data_already_shifted_have_no_trusted_set_by_default() -> None:
     y = torch.tensor([0, 1, 1, 0])
     for trusted, count in ((None, 0), (3, 3)):
         shifted = NoShift().apply(None, y, 2, trusted, torch.Generator().manual_seed(0))

@@ -52,7 +52,7 @@ def _call() -> int:
     try:
         return int(app(prog_name="adiw", standalone_mode=False) or 0)
     except Exception as error:
-        explain = getattr(error, "format_message", None)  # usage errors have it, in typer's own copy of click too
+        explain = getattr(error, "format_message", None)  # usage errors have it; typer has its own copy of click
         if explain is None:
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed

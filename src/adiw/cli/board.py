@@ -1,4 +1,4 @@
-"""The progress of a sweep: how many runs are done, running, dead, failed and left."""
+"""The progress of a sweep: the numbers of runs that are done, running, dead, failed and left."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def one_line_errors() -> Iterator[None]:
         fail(_explain(error), BAD_INPUT)
     except (CheckpointError, DataError, ImportError, IndexError, TypeError, ValueError) as error:
         fail(_without_worker(str(error)), BAD_INPUT)
-    except (KeyError, RecursionError, MemoryError) as error:  # the content of a file is damaged, or is not adiw's
+    except (KeyError, RecursionError, MemoryError) as error:  # a file is damaged, or was not written by adiw
         what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
         fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
     except RuntimeError as error:
@@ -52,7 +52,7 @@ def say(line: str) -> None:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Print the message in one line and exit; of several processes that fail, only the first prints."""
+    """Print the message in one line and exit; if several processes fail, only the first prints."""
     if is_first_failure():
         say(" ".join(message.split()))
     raise SystemExit(code)
@@ -67,7 +67,7 @@ def _explain(error: OSError) -> str:
 
 
 def _without_worker(message: str) -> str:
-    """The message without the traceback that a worker of a DataLoader puts before it.
+    """The message without the traceback of a DataLoader worker before it.
 
     >>> _without_worker("Caught DataError in worker 0.\\nOriginal Traceback\\nadiw.DataError: a.png: damaged")
     'a.png: damaged'
@@ -78,29 +78,29 @@ def _without_worker(message: str) -> str:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends a run after its current epoch; a second signal ends it at once, with ``message``.
+    """Ctrl-C or SIGTERM ends a run after its current epoch; a second signal ends it immediately, with ``message``.
 
     Under torchrun a second signal does nothing: torchrun forwards signals, and kills processes that take too long.
     """
 
-    def __init__(self, message: str = "stopped at once; continue from the last checkpoint with --resume") -> None:
-        self.asked, self.process, self.message = False, os.getpid(), message
+    def __init__(self, message: str = "stopped immediately; continue from the last checkpoint with --resume") -> None:
+        self.requested, self.process, self.message = False, os.getpid(), message
 
     def __enter__(self) -> Callable[[], bool]:
-        self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return lambda: self.asked
+        self.before = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
+        return lambda: self.requested
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self.process:  # a worker that was just forked
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self.process:  # a forked worker that still has this handler
             if number == signal.SIGTERM:
                 os._exit(1)
             return
-        if self.asked and not started_by_torchrun():
+        if self.requested and not started_by_torchrun():
             raise KeyboardInterrupt(self.message)
-        if not self.asked and current_processes().rank == 0:
-            again = "" if started_by_torchrun() else " (again to stop at once)"
+        if not self.requested and current_processes().rank == 0:
+            again = "" if started_by_torchrun() else " (again to stop immediately)"
             print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
-        self.asked = True
+        self.requested = True
 
     def __exit__(self, *error: Any) -> None:
         for number, handler in self.before.items():

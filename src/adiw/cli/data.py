@@ -22,11 +22,11 @@ def data() -> None:
 
 @data_app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="fashion-mnist, cifar10 or cifar100.")],
+    name: Annotated[str, typer.Argument(help="Data set: fashion-mnist, cifar10 or cifar100.")],
     root: Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Download a data set from its official address; every file is checked before it is kept."""
+    """Download a data set from its official address and check the digest of every file."""
     with one_line_errors():
         if name not in download.SOURCES:
             raise unknown("data set", name, download.SOURCES)

@@ -12,19 +12,19 @@ from rich.console import Console
 from rich.table import Table
 
 from adiw.cli.console import one_line_errors, progress_bar, say
-from adiw.cli.run import Quiet
+from adiw.cli.run import Quiet, check_at_least
 from adiw.experiments.plan import Planned
 from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.provenance import provenance
 from adiw.experiments.run import Engine
 from adiw.experiments.run_folder import Folder
-from adiw.experiments.settings import SettingsError, resolve
+from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.folders import from_runs, read_run
 from adiw.reports.page import render_report
 from adiw.reports.results import Cell, Trial
 
-# Slow methods first: the runs at the end, when a process may be idle, are short.
+# Slow methods first, so that no process is idle for long at the end.
 ORDER = [
     "diw",
     "mw-net",
@@ -42,14 +42,13 @@ ORDER = [
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
-    seeds: Annotated[int, typer.Option(help="Runs of each method.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs of each method, with different seeds.")] = 3,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 60,
     quiet: Quiet = False,
 ) -> None:
-    """Compare all methods on scikit-learn's digits with 40% wrong labels; prints a table and writes a page."""
+    """Compare all methods on scikit-learn's digits with 40% wrong labels: print a table and write an HTML page."""
     with one_line_errors():
-        if seeds < 1:
-            raise SettingsError(f"seeds must be at least 1, got {seeds}")
+        check_at_least(1, seeds=seeds)
         jobs = [_job(method, seed, epochs) for method in ORDER for seed in range(seeds)]
         work = Sweep(Folder(out), None, Engine(torch.device("cpu")), processes=os.cpu_count() or 1)
         work.folder.create()
@@ -69,7 +68,7 @@ def demo(
         page = out / "index.html"
         page.write_text(render_report(results), encoding="utf-8")
     print("Accuracy on the 500 test digits, mean of the last ten epochs. 'oracle' trains with the true weights.")
-    print(f"The page with curves and weights: {page}")
+    print(f"Report with curves and weights: {page}")
 
 
 def _job(method: str, seed: int, epochs: int) -> Planned:

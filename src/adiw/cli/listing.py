@@ -21,7 +21,7 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="Print as JS
     tables = {
         "methods": {name: method.about for name, method in METHODS.items()},
         "datasets": {name: _summary(load_data) for name, load_data in DATASETS.items()},
-        "shifts": {name: _summary(shift) for name, shift in SHIFTS.items()},
+        "shifts": {name: f"{_summary(shift)}{_form(name)}" for name, shift in SHIFTS.items()},
         "networks": {name: _summary(network) for name, network in MODELS.items()},
         "divergences": {name: describe(kind) for name, kind in DIVERGENCES.items()},
         "recipes": {name: load(name).title for name in names()},
@@ -36,8 +36,18 @@ def list_names(as_json: Annotated[bool, typer.Option("--json", help="Print as JS
             print(f"  {name:{width}}  {about}".rstrip())
 
 
+def _form(shift: str) -> str:
+    """How a shift with parameters is written.
+
+    >>> _form("class-prior"), _form("none")
+    ('; write class-prior:MU,RHO', '')
+    """
+    parameters = inspect.signature(SHIFTS[shift]).parameters
+    return f"; write {shift}:{','.join(parameters).upper()}" if parameters else ""
+
+
 def _summary(thing: Any) -> str:
-    """The first line of a docstring, without its markup.
+    """The first line of a docstring without its markup.
 
     >>> _summary(SHIFTS["pair"])
     'Each label flips with probability rate to the next class'

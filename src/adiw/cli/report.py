@@ -30,4 +30,4 @@ def report(
         file = out or folder / "index.html"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    print(f"The page: {file}")
+    print(f"Written: {file}")

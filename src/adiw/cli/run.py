@@ -12,7 +12,7 @@ import torch
 import typer
 
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.settings_options import settings_options
+from adiw.cli.settings_options import parse_width, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.engine.torchrun import local_device
 from adiw.experiments.resume import resumed_settings
@@ -24,12 +24,12 @@ from adiw.integrations.trackers import Tracker, open_tracker
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1 [default: cuda if there is a GPU].")]
-Workers = Annotated[int, typer.Option(help="Processes that decode images.")]
-Capture = Annotated[bool, typer.Option(help="On a GPU, replay the training step as a graph.")]
+Workers = Annotated[int, typer.Option(help="Number of processes that decode images.")]
+Capture = Annotated[bool, typer.Option(help="On a GPU, replay the training step as a CUDA graph.")]
 Compiled = Annotated[
     bool, typer.Option("--compile", help="Use torch.compile for the network and the weight estimation.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar: for logs.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
 
 
 @settings_options
@@ -40,7 +40,7 @@ def run(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue the run in the folder, with its settings; --epochs may be more."),
+        typer.Option("--resume", help="Resume the run in the folder with its settings; --epochs may be larger."),
     ] = False,
     device: Device = None,
     data_root: DataRoot = None,
@@ -50,15 +50,15 @@ def run(
     quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     tracker: Annotated[
-        list[str] | None, typer.Option(help="Also log to tensorboard or mlflow, in the folder; repeatable.")
+        list[str] | None, typer.Option(help="Also log to tensorboard or mlflow, in the same folder; repeatable.")
     ] = None,
 ) -> None:
     """Train one method on one data set under one shift, and write the results into a folder."""
     with one_line_errors():
         settings, folder = _settings(given, out, resume)
-        check_workers(workers)
+        check_at_least(0, workers=workers)
         where = local_device(None if device is None else device_named(device))
-        first = current_processes().rank == 0  # of the processes that torchrun has started, only this one prints
+        first = current_processes().rank == 0  # under torchrun, only rank 0 prints
         engine = Engine(where, workers, capture, compiled, say if first else no_log)
         with (
             progress_bar("epochs", quiet or as_json or not first) as bar,
@@ -77,9 +77,8 @@ def run(
 
 
 def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Settings, Path]:
-    """The settings of the run and its folder; a run that is resumed takes its settings from the folder."""
-    if "width" in given:
-        given = {**given, "width": width_named(given["width"])}
+    """The settings of the run and its folder; a resumed run has the settings in its folder."""
+    given = parse_width(given)
     if resume and out is not None:
         return resumed_settings(out, given), out
     settings = resolve(given)
@@ -96,20 +95,16 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path) -> str:
     )
 
 
-def check_workers(workers: int) -> None:
-    """Refuse a negative number of processes."""
-    if workers < 0:
-        raise SettingsError(f"workers must be at least 0, got {workers}")
+def check_at_least(least: int, **options: int | None) -> None:
+    """Raise for the first option below its least value; None is allowed.
 
-
-def width_named(text: str | None) -> float | str | None:
-    """A number, auto or quantile; None stays None."""
-    if text is None or text in ("auto", "quantile"):
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"width must be a number, auto or quantile, got {text!r}") from None
+    >>> check_at_least(1, side_by_side=0)
+    Traceback (most recent call last):
+    adiw.experiments.settings.SettingsError: --side-by-side must be at least 1, got 0
+    """
+    for name, value in options.items():
+        if value is not None and value < least:
+            raise SettingsError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
 
 
 def device_named(text: str) -> torch.device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import Field, fields
 from typing import Annotated, Any, get_type_hints
 
@@ -15,16 +15,20 @@ from adiw.experiments.settings import Settings, default_text
 Command = Callable[..., None]
 
 
-def settings_options(command: Command) -> Command:
-    """Give a command an option for every setting; its parameter ``given`` gets those on the command line."""
+def settings_options(command: Command, without: Collection[str] = ()) -> Command:
+    """Give a command an option for every setting, except those in ``without``.
+
+    Its parameter ``given`` gets the settings that are on the command line.
+    """
     own = inspect.signature(command, eval_str=True).parameters
+    chosen = [about for about in fields(Settings) if about.name not in without]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
-        given = {about.name: values.pop(about.name) for about in fields(Settings)}
+        given = {about.name: values.pop(about.name) for about in chosen}
         command({name: value for name, value in given.items() if value is not None}, **values)
 
-    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
+    parameters = [*map(_option, chosen), *(own[name] for name in own if name != "given")]
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     return call
@@ -40,3 +44,17 @@ def _option(about: Field[Any]) -> inspect.Parameter:
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
+
+
+def parse_width(given: dict[str, Any]) -> dict[str, Any]:
+    """The given settings with ``width`` as a number, unless it is auto or quantile.
+
+    >>> parse_width({"width": "0.5"}), parse_width({"width": "auto"}), parse_width({})
+    ({'width': 0.5}, {'width': 'auto'}, {})
+    """
+    if given.get("width") in (None, "auto", "quantile"):
+        return given
+    try:
+        return {**given, "width": float(given["width"])}
+    except ValueError:
+        raise ValueError(f"width must be a number, auto or quantile, got {given['width']!r}") from None

@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009): 32 x 32 colour images, in the binary or the Python layout.
 
-The Python layout is a pickle, a program that may call any function it can name. Here the names that the official
-files use stand for inert classes of this module, and every other name is refused: a crafted file can at worst
-produce wrong values, which are checked like any other data.
+The Python layout is a pickle, and a pickle can call any function by its name. Here the names in the official files
+are replaced by inert classes of this module, and every other name is refused. A crafted file can at worst produce
+wrong values, which are checked like any other data.
 """
 
 import io
@@ -41,7 +41,7 @@ CIFAR100_CLASSES = tuple(_HUNDRED.split())
 
 
 class _Array:
-    """Stands for numpy.ndarray: keeps the state it was pickled with."""
+    """Replaces numpy.ndarray: keeps the pickled state."""
 
     state: object = None
 
@@ -50,7 +50,7 @@ class _Array:
 
 
 class _Dtype:
-    """Stands for numpy.dtype: keeps its name; the byte order in its state does not matter for single bytes."""
+    """Replaces numpy.dtype: keeps its name. The byte order in its state does not matter for single bytes."""
 
     def __init__(self, name: object = None, *_: object) -> None:
         self.name = name
@@ -192,14 +192,17 @@ CIFAR100_LAYOUTS = (
 
 
 def load_cifar10(root: Path, options: Options) -> Data:
-    """50000 training and 10000 test images (3, 32, 32) uint8 in ten classes."""
+    """50000 training and 10000 test colour images of 32 x 32 pixels in ten classes.
+
+    (3, 32, 32) uint8, normalised and augmented on the device.
+    """
     mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
     train, test = _splits("cifar10", CIFAR10_LAYOUTS, len(CIFAR10_CLASSES), root, options)
     return Data("cifar10", train, test, CIFAR10_CLASSES, mean, std, augment=True)
 
 
 def load_cifar100(root: Path, options: Options) -> Data:
-    """50000 training and 10000 test images (3, 32, 32) uint8 in a hundred classes (the fine labels)."""
+    """50000 training and 10000 test images like those of cifar10, in a hundred classes (the fine labels)."""
     mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
     train, test = _splits("cifar100", CIFAR100_LAYOUTS, len(CIFAR100_CLASSES), root, options)
     return Data("cifar100", train, test, CIFAR100_CLASSES, mean, std, augment=True)

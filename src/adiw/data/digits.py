@@ -14,7 +14,9 @@ SPLIT_SEED = 0  # part of the data set's definition, not of an experiment
 
 
 def load_digits(root: Path, options: Options) -> Data:
-    """1297 training and 500 test vectors (64,) float32 in 0 .. 1, always the same split; root is not used.
+    """1297 training and 500 test images of 8 x 8 pixels from scikit-learn; nothing is downloaded.
+
+    Vectors (64,) float32 in 0 .. 1, always with the same split; ``root`` is not used.
 
     >>> data = load_digits(Path(), Options())
     >>> len(data.train), len(data.test), data.input_shape

@@ -13,7 +13,7 @@ from adiw.data.errors import DataError, missing_package
 from adiw.data.loader import Options
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar
-TIMEOUT = 30.0  # seconds without a byte
+TIMEOUT = 30.0  # seconds without receiving a byte
 
 
 class ProgressBar(Protocol):
@@ -84,7 +84,7 @@ def get(name: str, root: Path, progress: ProgressBar | None = None) -> Path:
         return root / source.folder
     folder = root if source.archive else root / source.folder
     advice = (
-        f"without a network, put {', '.join(source.files)} into {folder} by hand, "
+        f"without a network, put {', '.join(source.files)} into {folder} yourself, "
         f"then run `adiw data get {name}` again"
     )
     for file, digest in source.files.items():
@@ -114,7 +114,7 @@ def retrieve(url: str, target: Path, digest: str, advice: str, progress: Progres
     except ImportError:
         raise missing_package("pooch", "downloading data sets") from None
     pooch.get_logger().setLevel("WARNING")  # by default pooch reports every download on standard error
-    # Without compression on the way: a file that ends in .gz must arrive as it is stored.
+    # No compression in transit: requests would decompress a .gz file, and its digest would not match.
     downloader = pooch.HTTPDownloader(
         progressbar=progress or False,
         chunk_size=CHUNK,
@@ -123,7 +123,7 @@ def retrieve(url: str, target: Path, digest: str, advice: str, progress: Progres
     )
     try:
         pooch.retrieve(url, digest, target.name, target.parent, downloader=downloader)
-    except (OSError, ValueError) as error:  # the network and the disk; a wrong digest
+    except (OSError, ValueError) as error:  # network or disk; a wrong digest
         raise DataError(f"could not download {url} ({error}); {advice}") from error
 
 

@@ -27,11 +27,14 @@ DIGESTS = {  # of the uncompressed files
     "t10k-labels-idx1-ubyte": "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 MAX_BYTES = 1 << 31  # a header that claims more is damaged
-GZIP_RATIO = 1100  # more than gzip can compress by: a header that claims more bytes than that is damaged
+GZIP_RATIO = 1100  # above gzip's best compression: a header that claims more bytes is damaged
 
 
 def load_fashion_mnist(root: Path, options: Options) -> Data:
-    """60000 training and 10000 test images (1, 28, 28) uint8 from root/fashion-mnist/*-ubyte[.gz]."""
+    """60000 training and 10000 test images of clothing, 28 x 28 grey pixels, in ten classes.
+
+    (1, 28, 28) uint8, from root/fashion-mnist/*-ubyte[.gz].
+    """
     options.only("fashion-mnist", "verify")
     paths = {name: _find(root / FOLDER, name) for name in DIGESTS}
     absent = [f"{name}.gz" for name, path in paths.items() if path is None]

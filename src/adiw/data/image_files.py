@@ -21,8 +21,8 @@ Box = tuple[float, float, float, float]  # left, upper, right, lower, in pixels
 
 # Only these formats: Pillow would otherwise try all it knows, and run another program for PostScript.
 FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-MAX_PIXELS = 80_000_000  # a larger image is taken for a decompression bomb
-TEST_CROP = 224 / 256  # the centre crop's side over the shorter side, the usual ImageNet test
+MAX_PIXELS = 80_000_000  # a larger image is treated as a decompression bomb
+TEST_CROP = 224 / 256  # side of the centre crop over the shorter side, as usual for ImageNet
 
 
 @dataclass(frozen=True, eq=False)

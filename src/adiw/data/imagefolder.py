@@ -19,10 +19,11 @@ SHOWN = 20  # file names in a warning
 
 
 def load_imagefolder(root: Path, options: Options) -> Data:
-    """Images decoded on demand to (3, size, size) uint8; the classes are the sorted folder names of train.
+    """Your own images in train/CLASS/ and val/CLASS/ (or test/CLASS/); --path names the folder.
 
-    val may lack a class, but may not add one; root is not used. An image that cannot be decoded is an error
-    when it is read. With options.broken "skip" every image is decoded once at the start, and broken ones are
+    They are decoded on demand to (3, size, size) uint8. The classes are the sorted folder names of train; val may
+    lack a class, but may not add one. ``root`` is not used. An image that cannot be decoded is an error when it is
+    read. With options.broken "skip" every image is decoded once at the start, and broken ones are
     excluded with a warning.
     """
     options.only("imagefolder", "path", "size", "broken")

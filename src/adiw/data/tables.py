@@ -53,7 +53,9 @@ class Table:
 
 
 def load_table(root: Path, options: Options) -> Data:
-    """Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
+    """Your own table with a label column, as CSV or parquet; --path names the file or folder.
+
+    Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
 
     Medians, means, standard deviations and the values of text columns are those of the training rows.
     One file is split 80/20 by options.seed within each class; root is not used.
@@ -203,7 +205,7 @@ def class_names(table: Table) -> tuple[str, ...]:
         raise DataError(
             f"{where}: expected class labels that repeat, found {len(distinct)} different values in "
             f"{len(table.labels)} rows; name the label column with target. A regression target cannot be used "
-            "here: divide it into classes, or call adiw.ADIW in your own training loop"
+            "here: bin it into classes, or call adiw.ADIW in your own training loop"
         )
     if bool(values.notna().all()):
         return tuple(sorted(distinct, key=lambda label: (float(label), label)))

@@ -1,4 +1,4 @@
-"""CUDA graphs: a step is captured once and then replayed, which saves the launch of each single kernel."""
+"""CUDA graphs: a step is captured once and then replayed, which avoids launching every kernel from the host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Captured:
         log: called with a line of text if the capture fails.
         generators: returns the random generators that the work uses, apart from PyTorch's default one.
         pool: memory shared with other graphs; None for separate memory.
-        name: what the work is called in that line of text.
+        name: the name of the work in that line, a plural.
         undo: resets what a failed capture changed on the host; the work then runs again, eagerly.
     """
 
@@ -83,7 +83,7 @@ class Captured:
                     causes.append(error)  # leaving the capture raises a second error, which hides this reason
                     raise
         except RuntimeError as error:
-            self.failed = graph  # kept alive: PyTorch's allocator may still ask it about its memory
+            self.failed = graph  # kept alive: PyTorch's allocator may still refer to it
             pool.renew()
             with suppress(RuntimeError):  # the work runs eagerly even if PyTorch refuses another capture
                 _end_capture_of(generators)

@@ -1,4 +1,4 @@
-"""Checkpoint files: written to a temporary file, flushed and renamed, so that a crash never leaves half of one.
+"""Checkpoint files: written to a temporary file, flushed and renamed, so that a crash never leaves a partial file.
 
 A checkpoint is the zip file that ``torch.save`` writes, with the SHA-256 digest of all bytes before it as the zip
 comment. ``torch.load`` ignores the comment; ``load`` refuses a file in which a single bit has changed.
@@ -26,7 +26,7 @@ class CheckpointError(RuntimeError):
 
 
 def write_atomically(path: Path, payload: bytes) -> None:
-    """Replace ``path`` with ``payload``: after a crash the file holds the old content or the new, never a part."""
+    """Replace ``path`` with ``payload``: after a crash it holds all of the old or all of the new content."""
     with _temporary_file(path) as file:
         file.write(payload)
     os.replace(_temporary_path(path), path)
@@ -34,7 +34,7 @@ def write_atomically(path: Path, payload: bytes) -> None:
 
 
 def save(folder: Path, state: dict[str, Any]) -> None:
-    """Write ``state`` to the folder and keep the checkpoint before it as the previous one."""
+    """Write ``state`` to the folder and keep its last checkpoint as the previous one."""
     save_file(folder / NAME, state, folder / PREVIOUS)
 
 
@@ -50,7 +50,7 @@ def save_file(path: Path, state: dict[str, Any], previous: Path | None = None) -
 
 
 def load(folder: Path, device: torch.device) -> dict[str, Any] | None:
-    """The newest checkpoint of the folder, or None. No code in it is executed."""
+    """The newest checkpoint of the folder, or None. Unpickling cannot run code."""
     for name in (NAME, PREVIOUS):  # a kill between the two renames leaves only the previous one
         path = folder / name
         if not path.exists():

@@ -12,9 +12,9 @@ from adiw.engine.loop import autocast
 
 @torch.no_grad()
 def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
-    """Samples whose class is predicted first, and among the first five: (2,) int64 on the device.
+    """The numbers of top-1 and top-5 correct predictions: (2,) int64 on the device.
 
-    With five classes or fewer, the second count includes every sample.
+    With five classes or fewer, every sample is top-5 correct.
     """
     model.eval()
     counts = [torch.zeros(2, dtype=torch.long, device=next(model.parameters()).device)]

@@ -1,4 +1,4 @@
-"""The training step of every method, and epochs of steps. Work is queued on the device; nothing here waits for it."""
+"""The training step of every method, and epochs of steps. Nothing here synchronises with the device."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Loop:
         loader: the training batches.
         bf16: run the forward pass in bfloat16.
         clip: the largest norm of the gradient; None for no limit.
-        log: called with a line of text if steps cannot be captured; None for steps that are not captured.
+        log: called with a line of text if steps cannot be captured; None runs all steps eagerly.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Loop:
         self.total = torch.zeros((), dtype=torch.float64, device=device)
         self.timer = DeviceTimer(device)
         self.step: Callable[[], None] = self._step
-        # Several processes evaluate the trusted samples within the step, where they share the work.
+        # With a process group, the step itself evaluates the trusted samples and divides them among the processes.
         self.evaluate_validation: Callable[[], None] | None = (
             self._evaluate_validation if hasattr(reweight, "refresh_validation") and not is_initialized() else None
         )
@@ -98,7 +98,7 @@ class Loop:
         self.timer.stop()
 
     def train_batch(self) -> None:
-        """Queue the next step. Trusted samples are evaluated before it, when no training pass holds memory."""
+        """Queue the next step. Trusted samples are evaluated first, before a training pass allocates memory."""
         self.loader.load_next()
         if self.evaluate_validation is not None:
             self.reweight.refresh_validation(self.evaluate_validation)
@@ -114,7 +114,7 @@ class Loop:
             self.reweight.evaluate_validation()
 
     def _undo(self) -> None:
-        """Drop the gradients of a failed capture: they hold no values."""
+        """Drop the gradients of a failed capture: they hold no valid values."""
         self.optimizer.zero_grad(set_to_none=True)
 
     def _step(self) -> None:

@@ -8,7 +8,7 @@ import torch
 
 
 class DeviceTimer:
-    """Time between ``start`` and ``stop``. On a GPU it uses CUDA events, so that starting and stopping do not wait.
+    """Time between ``start`` and ``stop``. On a GPU it uses CUDA events, which do not synchronise.
 
     >>> timer = DeviceTimer(torch.device("cpu"))
     >>> timer.start(), timer.stop(), timer.seconds() >= 0

@@ -33,7 +33,7 @@ def process_group() -> Iterator[None]:
     if not started_by_torchrun():
         yield
         return
-    # gloo is always present: also runs on GPUs exchange tensors on the CPU.
+    # gloo in every case: GPU runs also exchange CPU tensors.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     _store, rank, size = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
     dist.init_process_group(backend, store=_store, rank=rank, world_size=size)
@@ -49,13 +49,13 @@ def process_group() -> Iterator[None]:
 
 
 def is_first_failure() -> bool:
-    """Whether this process, which has failed, is the first one to fail: it then reports the error for all."""
+    """Whether this failed process was the first to fail: it then reports the error for all processes."""
     if _store is None:
         return True
     try:
         rank = os.environ["RANK"]
         return bool(_store.compare_set("first to fail", "", rank) == rank.encode())
-    except RuntimeError:  # the store ended together with torchrun
+    except RuntimeError:  # torchrun, which hosts the store, has ended
         return True
 
 

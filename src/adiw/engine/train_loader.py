@@ -29,7 +29,7 @@ class TrainLoader(Protocol):
         ...
 
     def load_next(self) -> None:
-        """The part of loading that runs on the host: copy the next batch to the device unless it is there."""
+        """Host work, outside of a CUDA graph: copy the next batch to the device unless it is already there."""
         ...
 
     def batch(self) -> Batch:
@@ -45,8 +45,8 @@ class TensorLoader:
         batch: samples per batch; an incomplete last batch is dropped, unless it is the only one.
         seed: seeds order and augmentation, together with the epoch.
         augment: crop and flip images at random.
-        part: the positions of each batch that this process trains on. Order and augmentation are drawn for all
-            processes alike.
+        part: the positions of each batch that this process trains on. All processes draw the same order and
+            augmentation.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TensorLoader:
         self.positions.copy_(self.first_positions)
 
     def load_next(self) -> None:
-        """All samples are on the device already."""
+        """Nothing to copy: all samples are on the device."""
 
     def batch(self) -> Batch:
         index = self.order[self.positions]
@@ -163,10 +163,10 @@ class _SeededPerSample(Dataset[Any]):
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of one epoch of a run. It differs from the run's own seed, which draws the trusted samples."""
+    """The seed of one epoch of a run; never the seed of the run, which draws the trusted samples."""
     return (seed + 1) * 1_000_003 + epoch
 
 
 def epoch_generator(seed: int, epoch: int) -> Generator:
-    """The generator of one epoch of a run: an epoch that is repeated after a resumption draws the same numbers."""
+    """The generator of one epoch of a run: an epoch that is repeated after a resume draws the same numbers."""
     return Generator().manual_seed(epoch_seed(seed, epoch))

@@ -1,1 +1,1 @@
-"""What to run, running it, and what is kept of it."""
+"""Runs and sweeps: their settings, training, folders and records."""

@@ -1,4 +1,4 @@
-"""A time limit for a sweep that has to end before somebody else ends it."""
+"""The time limit of a sweep, such as the time that a cluster grants it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from adiw.experiments.settings import SettingsError
 
 UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-RESERVE, SMALLEST_RESERVE = 0.05, 20.0  # part of the budget, and seconds, that are kept for the end
+RESERVE, SMALLEST_RESERVE = 0.05, 20.0  # share of the budget, and least seconds, kept for the end
 
 
 class Budget:
-    """Counts the time since it was made; ``spent()`` is true when what is left is the reserve.
+    """A time limit that starts now; ``spent()`` is true once only the reserve remains.
 
     The reserve is for the epochs that are still running, their checkpoints, and the tables.
 
@@ -38,5 +38,5 @@ def seconds_of(text: str) -> float:
         raise SettingsError(f"--budget must be a duration such as 25m, 90s or 1h30m, got {text!r}")
     total = sum(float(number) * UNITS[unit] for number, unit in parts)
     if total <= 0:
-        raise SettingsError(f"--budget must be longer than nothing, got {text!r}")
+        raise SettingsError(f"--budget must be positive, got {text!r}")
     return total

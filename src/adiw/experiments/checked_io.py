@@ -1,4 +1,4 @@
-"""Files of runs and sweeps: written as a whole, and compared with their digest when they are read.
+"""Files of runs and sweeps, compared with their digests when they are read.
 
 SHA256SUMS holds the digests of a folder's finished files, in the format of the command ``sha256sum``. A file that it
 does not name, such as a log that still grows, is read without this comparison.
@@ -34,7 +34,7 @@ def sums_of(folder: Path, names: Iterable[str]) -> bytes:
 
 
 def recorded_digest(file: Path) -> str | None:
-    """The digest of this file in the SHA256SUMS beside it; None where it has none."""
+    """The digest of this file in the SHA256SUMS of its folder; None if it is not listed."""
     sums = file.with_name(SUMS)
     text = sums.read_text(encoding="utf-8", errors="replace") if sums.exists() else ""
     return {name: digest for digest, name in _SUM.findall(text)}.get(file.name)
@@ -59,7 +59,7 @@ def read_json(file: Path) -> Any:
 
 
 def read_array(file: Path) -> NDArray[Any]:
-    """The array in a .npy file; pickles, archives and headers that claim too much are refused."""
+    """The array in a .npy file; pickles, archives and headers with implausible sizes are refused."""
     payload = io.BytesIO(read_bytes(file))
     try:  # np.load would open archives too
         array: NDArray[Any] = np.lib.format.read_array(payload, allow_pickle=False)
@@ -79,7 +79,7 @@ def read_lines(file: Path) -> list[Row]:
 
 
 def json_line(row: Row) -> str:
-    """A row as a line of JSON, which has no nan and no infinity: they become null.
+    """A row as a line of JSON. NaN and infinity become null, because JSON has neither.
 
     >>> json_line({"epoch": 1, "loss": math.nan})
     '{"epoch": 1, "loss": null}\\n'

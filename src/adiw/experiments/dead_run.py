@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-PATIENCE = 5  # epochs in a row at chance,
-STEPS = 100  # and at least so many steps: accuracy after a few steps says little
+PATIENCE = 5  # consecutive epochs at chance
+STEPS = 100  # least number of steps in them: accuracy after a few steps says little
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 LARGEST_MEAN = 10.0  # of the weights, whose mean should be near one
-LARGEST_LOSS = 10.0  # per unit of weight, times log(num_classes), which is the loss of guessing
+LARGEST_LOSS = 10.0  # per unit of weight, in units of log(num_classes), the loss of guessing
 
 Metrics = list[dict[str, Any]]
 
@@ -37,7 +37,7 @@ def check_alive(metrics: Metrics, num_classes: int, steps_per_epoch: int = STEPS
         raise DeadRunError(
             f"epoch {epoch}: the training loss is {last['loss']}; {advice or 'lower the learning rate'}"
         )
-    if last["nonfinite"] > 0.5:  # these samples are masked in the loss, which therefore looks healthy
+    if last["nonfinite"] > 0.5:  # these samples are masked in the loss, which is therefore finite
         share = f"{last['nonfinite']:.0%} of the losses are not finite"
         raise DeadRunError(f"epoch {epoch}: {share}; {advice or 'lower the learning rate'}")
     chance = 100 / num_classes + min(20 / num_classes, 2)
@@ -57,8 +57,8 @@ def _weights_diverged(metrics: Metrics, num_classes: int, estimated: int) -> str
     for epoch, row in enumerate(metrics if estimated else [], start=1):
         mean, ordinary = row["weight_mean"], LARGEST_LOSS * math.log(num_classes)
         if math.isfinite(mean) and not row["loss"] / max(mean, 1.0) <= ordinary:
-            return None  # the network's own losses are too large, or nan
-        if not (row["ess"] >= LEAST_ESS * estimated and mean <= LARGEST_MEAN):  # also true of nan
+            return None  # the losses of the network are too large or NaN
+        if not (row["ess"] >= LEAST_ESS * estimated and mean <= LARGEST_MEAN):  # also true for NaN
             weights = f"effective sample size {row['ess']:.0f} of {estimated}, mean weight {mean:.3g}"
             return f"the weights diverged first (epoch {epoch}: {weights}): lower step_size, or set cap"
     return None

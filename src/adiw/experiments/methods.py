@@ -1,4 +1,4 @@
-"""The table of methods: how each is built from the settings of a run. One training step calls all of them."""
+"""The table of methods: how each is built from the settings of a run. All have the signature of ADIW."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Method:
     trains_on: Literal["all", "trusted"] = "all"
 
 
-# A divergence's method is "adiw-" and its name in DIVERGENCES, except for the paper's own abbreviations.
+# The method of a divergence is "adiw-" and its name in DIVERGENCES, or the paper's abbreviation.
 PAPER_NAMES = {"mmd": "km", "squared": "ls", "wasserstein": "wa"}
 # A divergence's field -> the setting of a run that sets it. A run leaves all other fields at their defaults.
 DIVERGENCE_SETTINGS = {
@@ -140,29 +140,30 @@ def _two_step(name: str) -> Builder:
 
 
 METHODS: dict[str, Method] = {
-    "uniform": Method(lambda c: Uniform(*c.basics), "every weight is one"),
+    "uniform": Method(lambda c: Uniform(*c.basics), "Every weight is one"),
     "random": Method(
-        lambda c: Random(*c.basics, generator=c.generator), "rectified Gaussian weights, drawn anew in every step"
+        lambda c: Random(*c.basics, generator=c.generator), "Rectified Gaussian weights, drawn in every step"
     ),
     "val-only": Method(
         lambda c: Uniform(c.model, c.criterion, None, len(c.splits.trusted)),
-        "trains on the trusted samples alone, unweighted",
+        "Unweighted training on the trusted samples alone",
         trains_on="trusted",
     ),
     "l2r": Method(
         lambda c: L2R(*c.basics, **c.validation),
-        "learning to reweight (Ren et al. 2018)",
+        "Learning to Reweight (Ren et al. 2018)",
     ),
     "mw-net": Method(
         lambda c: MWNet(*c.basics, optimizer=c.optimizer, **c.validation),
-        "meta-weight-net (Shu et al. 2019)",
+        "Meta-Weight-Net (Shu et al. 2019)",
     ),
-    "diw": Method(_diw, "dynamic importance weighting (Fang et al. 2020)"),
+    "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)"),
     **{method_name(name): Method(_adiw(kind), f"ADIW: {describe(kind)}") for name, kind in DIVERGENCES.items()},
-    "oracle": Method(_oracle, "the true weights of a simulated shift"),
-    "two-step-kmm": Method(_two_step("KMM"), "classic KMM on features, then weighted training"),
-    "two-step-kliep": Method(_two_step("KLIEP"), "classic KLIEP on features, then weighted training"),
-    "two-step-lsif": Method(_two_step("LSIF"), "classic LSIF on features, then weighted training"),
+    "oracle": Method(_oracle, "The true weights of a simulated shift"),
+    **{
+        f"two-step-{name.lower()}": Method(_two_step(name), f"Classic {name} on pretrained features, then training")
+        for name in ("KMM", "KLIEP", "LSIF")
+    },
 }
 
 

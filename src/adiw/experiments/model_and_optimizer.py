@@ -15,7 +15,7 @@ from adiw.models import build as build_network
 
 
 def build_model(settings: Settings, splits: Splits) -> nn.Module:
-    """The network, behind the scaling of stored samples."""
+    """The network, which scales the stored samples first."""
     data = splits.data
     network = build_network(settings.model, data.input_shape, data.num_classes)
     return NormalizedNetwork(network, data.mean, data.std, settings.channels_last)

@@ -40,7 +40,7 @@ def run_in_processes(
 
 
 def _run_in_pool(sweep: Sweep, planned: list[Planned], progress: OnRunEpoch, stop: Callable[[], bool]) -> Ended:
-    """``sweep.run`` in processes, each of which takes the next run when it has ended one."""
+    """``sweep.run`` in several processes; each takes the next run when its last one has ended."""
     context = multiprocessing.get_context("spawn")
     messages, stopping, taken = context.Queue(), context.Event(), context.Value("q", 0)
     shared = (sweep, planned, taken, messages, stopping)
@@ -49,7 +49,7 @@ def _run_in_pool(sweep: Sweep, planned: list[Planned], progress: OnRunEpoch, sto
     for worker in workers:
         worker.start()
     try:
-        signal.signal(signal.SIGINT, before)  # inside try: Ctrl-C may come at once
+        signal.signal(signal.SIGINT, before)  # inside try: from here on Ctrl-C may interrupt
         for job, kind, content in _listen(messages, workers, lambda: stopping.set() if stop() else None):
             if kind == "record":
                 yield job, content
@@ -59,7 +59,7 @@ def _run_in_pool(sweep: Sweep, planned: list[Planned], progress: OnRunEpoch, sto
         for worker in workers:
             worker.terminate()
         for worker in workers:
-            worker.join()  # a process that is still starting needs files which this one removes at exit
+            worker.join()  # a worker that is still starting reads files that this process deletes at exit
     if stopping.is_set():
         raise Interrupted(STOPPED)
 
@@ -90,7 +90,7 @@ def _work(sweep: Sweep, planned: list[Planned], taken: Any, messages: Any, stopp
         for job, record in sweep.run(_next(planned, taken), send_row, stopping.is_set):
             messages.put((job, "record", record))
     except Interrupted:
-        pass  # the parent process asked for it
+        pass  # requested by the parent process
 
 
 def _next(planned: list[Planned], taken: Any) -> Iterator[Planned]:
@@ -105,7 +105,7 @@ def _next(planned: list[Planned], taken: Any) -> Iterator[Planned]:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends, however that ends."""
+    """End this process when its parent ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

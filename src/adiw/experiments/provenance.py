@@ -1,4 +1,4 @@
-"""Versions, hardware and commit that the figures of a run were made with."""
+"""Versions, hardware and commit, for the record of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import adiw
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
-    """What a record says about the program and the machine."""
+    """The entries of a record that describe the program and the machine."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "versions": {
@@ -34,8 +34,8 @@ def provenance(device: torch.device) -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of the source tree that this package is imported from; None for an installed package.
 
-    It is read once: a commit that is made while a run trains is not the one that trains it. $ADIW_COMMIT names it
-    where the tree is copied without its history.
+    It is read once, because the tree may change while a run trains. $ADIW_COMMIT replaces it where the tree is a copy
+    without a repository.
     """
     given = os.environ.get("ADIW_COMMIT")
     if given:

@@ -69,7 +69,7 @@ def check_deviations(base: Recipe, ours: Recipe) -> None:
             before, after = differences[setting, label]
             if deviation["ours"] != after:
                 raise SettingsError(f"{where} states {deviation['ours']}, but {label} has {after}")
-            # A text may stand for the paper's value, such as "not stated".
+            # The paper's value may be a text, such as "not stated".
             if deviation["paper"] != before and not isinstance(deviation["paper"], str):
                 raise SettingsError(
                     f"{where} states {deviation['paper']} for the paper, but {label} has {before} in {base.name}"

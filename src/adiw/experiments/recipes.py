@@ -131,7 +131,7 @@ def _check_runs(recipe: Recipe) -> None:
                 settings = recipe.settings(row, column, 0)
                 find(settings.method)
                 parse(settings.shift)
-            except (TypeError, AttributeError) as error:  # text instead of a number, or the reverse
+            except (TypeError, AttributeError) as error:  # a text instead of a number, or a number instead of a text
                 raise SettingsError(f"a setting of {row.label} has the wrong type ({error})") from error
 
 

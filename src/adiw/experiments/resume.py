@@ -1,4 +1,4 @@
-"""Resuming a run or a sweep: the folder must hold one with the same settings, or the error names what differs."""
+"""Resume a run or a sweep: its folder must have the same settings, or an error names those that differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from adiw.experiments.settings import Settings, SettingsError, resolve
 
 
 def resumed_settings(out: Path, given: Mapping[str, Any]) -> Settings:
-    """The settings of the run in this folder. Those ``given`` beside it must be the same, except more epochs.
+    """The settings of the run in this folder. The ``given`` ones must agree with them; only the epochs may differ.
 
-    The first process reads the file for all, since only its machine may have it.
+    Rank 0 reads the file for all processes: it may be on that machine only.
     """
     processes = current_processes()
     read = _config(Folder(out)) if processes.rank == 0 else {}
@@ -57,7 +57,7 @@ def check_same(found: Mapping[str, Any], given: Mapping[str, Any]) -> None:
 
 
 def differences(found: Mapping[str, Any], given: Mapping[str, Any], where: str = "") -> list[str]:
-    """Which settings differ, in words.
+    """A text for each setting that differs.
 
     >>> differences({"lr": 0.1, "seed": 0}, {"lr": 0.2, "seed": 0}, " of KL")
     ['lr of KL was 0.1, is 0.2']
@@ -68,7 +68,7 @@ def differences(found: Mapping[str, Any], given: Mapping[str, Any], where: str =
 
 @contextmanager
 def explain_mismatch(folder: Path) -> Iterator[None]:
-    """Turn errors of loading a checkpoint into one that says that it belongs to another network or data set."""
+    """Turn an error of loading a checkpoint into one that says that the network or the data are different."""
     try:
         yield
     except CheckpointError:
@@ -98,7 +98,7 @@ def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
             text = f"{out} holds the sweep {recipe.name} with other settings ({'; '.join(changed)})"
             raise SettingsError(f"{text}: choose another folder with --out")
     for records in sorted(out.glob("*.jsonl")):
-        read_lines(records)  # refuses a damaged file, before its digest is removed because it grows again
+        read_lines(records)  # raises for a damaged file, before its digest is removed
     folder.create()
     folder.remove_sums()
     folder.write_json("recipe.json", given)

@@ -37,8 +37,8 @@ WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than core
 OnEpoch = Callable[[Row], None]
 
 
-class Interrupted(RuntimeError):  # noqa: N818 - a stop that the user asked for is not an error
-    """The run was asked to stop; its last checkpoint is complete."""
+class Interrupted(RuntimeError):  # noqa: N818 - a requested stop is not an error
+    """The run was stopped on request; its last checkpoint is complete."""
 
 
 def no_log(line: str) -> None:
@@ -63,13 +63,13 @@ class Engine:
     compiled: bool = False
     log: Callable[[str], None] = no_log
 
-    def where(self) -> torch.device:
-        """The device."""
+    def resolve_device(self) -> torch.device:
+        """``device``, or its default."""
         return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     def start(self, settings: Settings, splits: Splits) -> TrainingRun:
         log = self.log if self.capture else None
-        return TrainingRun(settings, splits, self.where(), self.workers, log, self.compiled)
+        return TrainingRun(settings, splits, self.resolve_device(), self.workers, log, self.compiled)
 
 
 DEFAULT = Engine()
@@ -93,16 +93,16 @@ def run(
         progress: called with the metrics of each epoch.
         stop: called after each epoch; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
     """
-    turns = in_turns(settings, out, root, engine, resume, progress, stop)
+    epochs = run_epochs(settings, out, root, engine, resume, progress, stop)
     while True:
         try:
-            next(turns)
+            next(epochs)
         except StopIteration as end:
             result: dict[str, Any] = end.value
             return result
 
 
-def in_turns(
+def run_epochs(
     settings: Settings,
     out: Path,
     root: Path | None,
@@ -111,24 +111,21 @@ def in_turns(
     progress: OnEpoch,
     stop: Callable[[], bool],
 ) -> Generator[None, None, dict[str, Any]]:
-    """``run`` as a generator that yields when an epoch has been queued on the device: other runs can queue theirs."""
+    """``run`` as a generator that yields after queuing each epoch on the device: other runs can then queue theirs."""
     find(settings.method)  # fails on an unknown name before the data are loaded
-    commit()  # looked up now, not when the run ends
-    device = engine.where()
+    commit()  # caches the commit of the start
+    device = engine.resolve_device()
     folder, state = _open(out, settings, resume, device)
     splits = load_splits(settings, root)
     try:
         training = engine.start(settings, splits)
     except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
-        folder.remove_sums()
-        folder.write_json("config.json", settings.as_dict())
-        folder.write_json("result.json", _result(settings, device, "dead", str(error), [], []))
-        folder.write_sums("config.json", "result.json")
+        _write_dead(folder, settings, device, str(error))
         raise
     if state is not None:
         with explain_mismatch(out):
             training.restore(state)
-    folder.remove("result.json")  # a run that is continued has no result yet
+    folder.remove("result.json")  # a resumed run has no result yet
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
     folder.write_sums("config.json")
@@ -139,14 +136,14 @@ def in_turns(
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
     _write_outcome(training, folder, result)
-    training.processes.wait()  # for the files: torchrun ends all processes when one has failed
+    training.processes.wait()  # until the files are written: torchrun ends all processes when one fails
     if status == "dead":
         raise DeadRunError(f"{reason} (files are kept in {out})")
     return result
 
 
 def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> tuple[Folder, dict[str, Any] | None]:
-    """The run's folder and the checkpoint to resume from. Only the first process reads and writes files."""
+    """The run's folder and the checkpoint to resume from. Only rank 0 reads and writes files."""
     processes = current_processes()
     if processes.rank > 0:
         return NullFolder(out), processes.broadcast_object(None)
@@ -157,10 +154,18 @@ def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> 
     return folder, processes.broadcast_object(state)
 
 
+def _write_dead(folder: Folder, settings: Settings, device: torch.device, reason: str) -> None:
+    """Write the files of a run that is dead before its first epoch."""
+    folder.remove_sums()
+    folder.write_json("config.json", settings.as_dict())
+    folder.write_json("result.json", _result(settings, device, "dead", reason, [], []))
+    folder.write_sums("config.json", "result.json")
+
+
 def _result(
     settings: Settings, device: torch.device, status: str, reason: str | None, metrics: list[Row], timing: list[Row]
 ) -> dict[str, Any]:
-    """The content of result.json: how the run ended, its figures, and what they were made with."""
+    """The content of result.json: status, figures, settings and provenance."""
     return {
         "status": status,
         "reason": reason,
@@ -182,7 +187,7 @@ def _train(
             yield
             row = training.collect_epoch()
         except RuntimeError as error:
-            if stop():  # the signal that asked for it has also ended the workers
+            if stop():  # the same signal has ended the DataLoader workers
                 raise Interrupted(
                     "stopped within an epoch; continue from the last checkpoint with --resume"
                 ) from error
@@ -230,7 +235,7 @@ def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted]).cpu()
     folder.write_array("labels.npy", labels.numpy())
     folder.write_json("classes.json", list(splits.data.classes))
-    if training.train_set is splits.train:  # val-only has no weights to show
+    if training.train_set is splits.train:  # not for val-only, which weights trusted samples alone
         write_gallery(folder, splits, labels, weights, training.history)
     folder.write_json("result.json", result)
     folder.write_sums(*FILES)

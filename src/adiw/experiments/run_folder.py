@@ -20,7 +20,7 @@ class Folder:
         self.path = path
 
     def create(self) -> None:
-        """Make the folder and check that it can be written to, before anything slow."""
+        """Make the folder and check that it can be written to, before the data are loaded."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             marker = self.path / ".writable"
@@ -73,7 +73,7 @@ class Folder:
 
 
 class NullFolder(Folder):
-    """The folder as seen by processes other than the first: nothing is written."""
+    """The folder in processes other than rank 0, which write nothing."""
 
     def create(self) -> None:
         pass

@@ -17,7 +17,7 @@ CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mis
 
 
 def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
-    """Mean accuracy of the last ten epochs, and median seconds per epoch without the first, which warms up.
+    """Mean accuracy of the last ten epochs, and median seconds per epoch without the first one (warm-up).
 
     A figure is None where no epoch was run.
 
@@ -63,7 +63,7 @@ def weight_distribution(weights: NDArray[np.float32], flipped: NDArray[np.bool_]
     >>> found["groups"]["intact"]["box"], found["groups"]["mislabelled"]["count"]
     ([2.0, 2.0, 2.0, 2.0, 2.0], 1)
     """
-    finite = np.isfinite(weights)  # weights of a dead run may be infinite or nan
+    finite = np.isfinite(weights)  # those of a dead run may be infinite or NaN
     top = max(2.0, float(np.quantile(weights[finite], 0.99))) if finite.any() else 2.0
     edges = np.linspace(0, top, BINS + 1)
     known = flipped.any() and len(flipped) == len(weights)

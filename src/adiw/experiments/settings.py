@@ -29,7 +29,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
     return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")
 
 
-Rule = tuple[Callable[[Any], bool], str]  # whether a value is allowed, and what is expected in words
+Rule = tuple[Callable[[Any], bool], str]  # (whether a value is allowed, the expected values in words)
 
 
 def _count(least: int) -> Rule:
@@ -37,7 +37,7 @@ def _count(least: int) -> Rule:
 
 
 _POSITIVE: Rule = is_positive, "a positive number"
-_NOT_NEGATIVE: Rule = partial(is_number, least=0), "a number from 0 on"
+_NOT_NEGATIVE: Rule = partial(is_number, least=0), "a number of at least 0"
 _SEED: Rule = lambda value: is_count(value) and value < 2**32, f"from 0 to {2**32 - 1}"
 
 
@@ -55,7 +55,7 @@ def _setting(
         text: the help of its option.
         group: the heading that the help shows it under.
         rule, choices: which values are allowed, besides None where that is the default.
-        unset: what None means, in words.
+        unset: the meaning of None, for the help.
     """
     about = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset}
     return field(default=default, metadata=about)
@@ -72,52 +72,60 @@ class Settings:
     dataset: str = _data("digits", "Data set, see 'adiw list'")
     path: str | None = _data(None, "File or folder of the data, for csv and imagefolder")
     target: str | None = _data(None, "Label column, for csv", unset="the last column")
-    shift: str = _data("symmetric:0.4", "Simulated shift, see 'adiw list'; none for the data as loaded")
+    shift: str = _data("symmetric:0.4", "Simulated shift, see 'adiw list'; none keeps the data as loaded")
     trusted: int | None = _data(
         None, "Number of trusted samples to draw", unset="1000, or 10 of each class for class-prior"
     )
-    trusted_file: str | None = _data(None, "File of the trusted samples' positions in the training set, from 0")
+    trusted_file: str | None = _data(
+        None, "File with the positions of the trusted samples in the training set, from 0"
+    )
     trusted_folder: str | None = _data(None, "Folder of trusted images, one folder per class, for imagefolder")
     broken_images: str = _data(
-        "refuse", "Images that cannot be decoded: refuse them, or skip and name them", choices=POLICIES
+        "refuse", "Images that cannot be decoded: refuse (an error) or skip (a warning)", choices=POLICIES
     )
     selection: int = _data(
         0, "Hold out this many training samples and test on them instead of the test set", rule=_count(0)
     )
     method: str = _method("adiw-kl", "Method, see 'adiw list'")
-    transform: str = _method("loss", "What ADIW matches: loss or features", choices=("loss", "features"))
+    transform: str = _method(
+        "loss", "What ADIW matches: the losses (loss) or a hidden layer (features)", choices=("loss", "features")
+    )
     width: float | str | None = _method(
         None, "Kernel width: a number, auto (ADIW) or quantile (DIW)", unset=_OF_METHOD
     )
     solver: str = _method("gpu", "Solver of DIW's quadratic program: gpu, cvxopt or osqp", choices=tuple(SOLVERS))
     step_size: float | None = _method(None, "Step size of the weight estimation", unset=_OF_METHOD)
-    penalty: float | None = _method(None, "lambda of ADIW-LS, or kappa of ADIW-WA's critic network", unset=_OF_METHOD)
+    penalty: float | None = _method(
+        None, "Penalty of ADIW-LS (lambda) or of ADIW-WA's critic network (kappa)", unset=_OF_METHOD
+    )
     critic: str | None = _method(
         None, "Critic of ADIW-WA: auto, exact or network", choices=("auto", "exact", "network"), unset="auto"
     )
     step: str | None = _method(
         None, "Step of ADIW-KM: plain (the paper's) or local", choices=("plain", "local"), unset="plain"
     )
-    exact: bool = _method(False, "Compute z in the paper's separate evaluation-mode pass")
-    val_batch: int = _method(256, "Trusted samples that are matched with a batch", rule=_count(1))
-    val_refresh: int | None = _method(None, "How many of them are evaluated at a time", unset="all")
-    val_every: int = _method(4, "Evaluate them in every so many steps", rule=_count(1))
+    exact: bool = _method(False, "Match losses or features of a separate evaluation-mode pass, as in the paper")
+    val_batch: int = _method(256, "Trusted samples that are matched with each training batch", rule=_count(1))
+    val_refresh: int | None = _method(None, "Trusted samples of this batch that are evaluated at a time", unset="all")
+    val_every: int = _method(4, "Steps from one evaluation of trusted samples to the next", rule=_count(1))
     mean_one: bool = _method(False, "Keep the mean weight of a batch at one")
     cap: float | None = _method(None, "Largest weight", unset="no limit")
-    min_ess: float = _method(0.0, "Smallest effective sample size, as a share of the batch")
+    min_ess: float = _method(0.0, "Smallest effective sample size, as a fraction of the batch")
     model: str = _training("mlp", "Network, see 'adiw list', or package.module:factory")
     optimizer: str = _training("sgd", "sgd or adam", choices=("sgd", "adam"))
     lr: float = _training(0.1, "Learning rate", rule=_POSITIVE)
     momentum: float = _training(0.0, "Momentum, for sgd", rule=_NOT_NEGATIVE)
     weight_decay: float = _training(0.0, "Weight decay", rule=_NOT_NEGATIVE)
-    clip: float | None = _training(None, "Largest norm of a step's gradient", rule=_POSITIVE, unset="no limit")
+    clip: float | None = _training(
+        None, "Largest norm of the gradient; larger gradients are scaled down", rule=_POSITIVE, unset="no limit"
+    )
     decay_every: int = _training(100, "Epochs between decays of the learning rate", rule=_count(1))
-    decay: float = _training(0.1, "Factor of each decay", rule=_POSITIVE)
+    decay: float = _training(0.1, "Factor of each decay of the learning rate", rule=_POSITIVE)
     epochs: int = _training(60, "Epochs to train", rule=_count(1))
     batch: int = _training(256, "Batch size", rule=_count(1))
     seed: int = _training(0, "Seed of all random numbers", rule=_SEED)
-    bf16: bool = _training(False, "Forward pass in bfloat16, on a GPU; losses and weights stay in float32")
-    channels_last: bool = _training(False, "Memory layout of images with the channels last")
+    bf16: bool = _training(False, "On a GPU, run the forward pass in bfloat16; losses and weights stay in float32")
+    channels_last: bool = _training(False, "Use PyTorch's channels-last memory format for images")
 
     def __post_init__(self) -> None:
         for about in fields(self):
@@ -180,7 +188,7 @@ def resolve(given: Mapping[str, Any]) -> Settings:
         raise unknown("dataset", str(dataset), DATASETS)
     sources = [key for key in ("trusted", "trusted_file", "trusted_folder") if given.get(key) is not None]
     if len(sources) > 1:
-        raise SettingsError(f"{' and '.join(sources)} both say which samples are trusted: give one of them")
+        raise SettingsError(f"{' and '.join(sources)} both select the trusted samples: give only one of them")
     return Settings(**{**DEFAULTS[dataset], **given})
 
 

@@ -1,4 +1,4 @@
-"""The data of a run: training samples under the shift, trusted samples, and the samples that it is tested on."""
+"""The data of a run: the shifted training set, the trusted samples and the test set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Splits:
     train: Samples | ImageFiles  # the shifted training set, with the labels that training sees
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
-    shifted: Shifted  # what the shift did; ``keep`` counts in the training set as loaded
+    shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
 
     @property
     def truth_known(self) -> bool:
@@ -45,7 +45,7 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     if settings.shift == "none" and not named and not settings.trusted:
         raise SettingsError(
             "shift none needs trusted samples: name them in a trusted_file, give a trusted_folder of images, or draw "
-            "some with trusted if all labels are right"
+            "some with trusted if all labels are correct"
         )
     shifted = parse(settings.shift).apply(x, train.y, data.num_classes, 0 if named else settings.trusted, generator)
     if settings.trusted_file is not None:
@@ -74,7 +74,7 @@ def with_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:
 def _hold_out(size: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
     """(positions that stay, ``count`` positions drawn at random), both sorted."""
     if count >= size:
-        raise SettingsError(f"selection holds out {count} of {size} training samples: none would be left")
+        raise SettingsError(f"selection holds out {count} of {size} training samples: hold out fewer")
     order = torch.randperm(size, generator=generator)
     return order[count:].sort().values, order[:count].sort().values
 

@@ -1,4 +1,4 @@
-"""The time of a training step with uniform weights and with a method, measured in turns in one process."""
+"""The time of a training step with uniform weights and with a method, measured alternately in one process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adiw.engine.capture import WARM_UP
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.run import Engine
 from adiw.experiments.settings import Settings
-from adiw.experiments.splits import load_splits
+from adiw.experiments.splits import Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 
 BASE = "uniform"
@@ -43,11 +43,11 @@ class StepTime:
 class TimedJob:
     """A run whose steps are timed without writing anything."""
 
-    def __init__(self, settings: Settings, task: Any, engine: Engine) -> None:
-        before = _allocated(engine.where())
-        self.job: TrainingRun = engine.start(settings, task)
+    def __init__(self, settings: Settings, splits: Splits, engine: Engine) -> None:
+        before = _allocated(engine.resolve_device())
+        self.job: TrainingRun = engine.start(settings, splits)
         self.timer, self.epochs, self.left = DeviceTimer(self.job.device), count(), 0
-        # The step repeats after val_every steps; a graph is captured after WARM_UP of each kind.
+        # Every val_every-th step evaluates trusted samples, and each kind of step is captured after WARM_UP calls.
         self.cycle = settings.val_every
         self.job.model.train()
         self.seconds((WARM_UP + 1) * self.cycle)
@@ -75,10 +75,10 @@ class TimedJob:
 def compare(settings: Settings, root: Path | None, engine: Engine, steps: int, rounds: int) -> list[StepTime]:
     """Uniform weights and the method of ``settings``, ``steps`` steps each per round, alternating.
 
-    Whatever else slows the machine down then slows both, and their ratio stays the same.
+    Other work on the machine then slows both down, and their ratio stays the same.
     """
-    task = load_splits(settings, root)
-    jobs = {name: TimedJob(replace(settings, method=name), task, engine) for name in (BASE, settings.method)}
+    splits = load_splits(settings, root)
+    jobs = {name: TimedJob(replace(settings, method=name), splits, engine) for name in (BASE, settings.method)}
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, job in jobs.items():
@@ -97,7 +97,7 @@ def compare(settings: Settings, root: Path | None, engine: Engine, steps: int, r
 
 
 def _allocated(device: torch.device) -> int | None:
-    """Bytes in use on a GPU now; from here on the peak is counted."""
+    """Bytes in use on a GPU; resets the peak."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize(device)

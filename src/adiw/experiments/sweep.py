@@ -16,12 +16,12 @@ from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.plan import Planned
 from adiw.experiments.provenance import provenance
-from adiw.experiments.run import Engine, Interrupted, in_turns, run
+from adiw.experiments.run import Engine, Interrupted, run, run_epochs
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.run_record import run_record
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
-TIMED_EPOCHS = 4  # the first warms up and does not count
+TIMED_EPOCHS = 4  # the first one is a warm-up
 STOPPED = "stopped; the same command resumes"
 OnRunEpoch = Callable[[Planned, dict[str, Any]], None]
 
@@ -46,7 +46,7 @@ class Sweep:
     def ended(self, job: Planned) -> str | None:
         """How this run ended: "done" or "dead"; None if it has not ended.
 
-        The records decide where the runs' own folders are absent, as in a clone of this repository.
+        Without the folder of the run, as in a clone of this repository, the records decide.
         """
         file = self.folder.path / job.folder / "result.json"
         if file.exists():
@@ -55,12 +55,12 @@ class Sweep:
 
     @cached_property
     def _recorded(self) -> dict[tuple[str, str, int], str]:
-        """How the trials of each cell ended, by the records at the time when this sweep was opened."""
+        """The status of each recorded trial when this sweep was opened."""
         return self._ended_trials()
 
     def _ended_trials(self) -> dict[tuple[str, str, int], str]:
         ended = [r for r in self.records(RESULTS) if r["status"] != "failed"]
-        statuses = sorted(ended, key=lambda r: r["status"] == "done")  # a trial that is done stays done
+        statuses = sorted(ended, key=lambda r: r["status"] == "done")  # "done" last: it overrides earlier records
         return {(r["row"], r["column"], r["trial"]): r["status"] for r in statuses}
 
     def run(
@@ -81,13 +81,13 @@ class Sweep:
             while len(active) < self.side_by_side and not stop() and (job := next(waiting, None)) is not None:
                 if self.ended(job) is None:
                     active.append((job, _own_randomness(self._start(job, progress, stop))))
-                elif (job.row, job.column, job.trial) not in recorded:  # the sweep was killed in between
+                elif (job.row, job.column, job.trial) not in recorded:  # killed before it was recorded
                     yield job, run_record(self.folder.path / job.folder)
             if not active:
                 break
             for item in list(active):
                 try:
-                    record = self._turn(*item)
+                    record = self._advance(*item)
                 except Interrupted:
                     stopped = True
                     active.remove(item)
@@ -102,19 +102,19 @@ class Sweep:
         out = self.folder.path / job.folder
         begun = (out / "config.json").exists()
         progress(job, {"epoch": 0})
-        return in_turns(job.settings, out, self.root, self.engine, begun, lambda row: progress(job, row), stop)
+        return run_epochs(job.settings, out, self.root, self.engine, begun, lambda row: progress(job, row), stop)
 
-    def _turn(self, job: Planned, turns: Iterator[None]) -> dict[str, Any] | None:
-        """Let a run continue to its next pause: None, or its record when it has ended."""
+    def _advance(self, job: Planned, epochs: Iterator[None]) -> dict[str, Any] | None:
+        """Let a run queue its next epoch: None, or its record when it has ended."""
         out = self.folder.path / job.folder
         try:
-            next(turns)
+            next(epochs)
         except (StopIteration, DeadRunError):
             return run_record(out)
         except Interrupted:
             raise
         except Exception as error:  # the table reports it, and the other runs continue
-            where = provenance(self.engine.where())
+            where = provenance(self.engine.resolve_device())
             return {"status": "failed", "reason": _in_one_line(error), "settings": job.settings.as_dict(), **where}
         return None
 
@@ -129,7 +129,7 @@ class Sweep:
         return read_lines(self.folder.path / name)
 
     def write_sums(self) -> None:
-        """Write the digests of the records, when all runs have ended: the files do not grow any more."""
+        """Write the digests of the records, when all runs have ended: the files no longer grow."""
         self.folder.write_sums("recipe.json", RESULTS, TIMING)
 
     def time(
@@ -147,7 +147,7 @@ class Sweep:
                 result = self._timed(job, stop)
             except Interrupted:
                 raise Interrupted(STOPPED) from None
-            except Exception as error:  # the other cells are timed all the same
+            except Exception as error:  # the other cells are still timed
                 yield job, _in_one_line(error)
                 continue
             kept = ("epochs", "seconds_per_epoch", "settings", "engine", "versions", "hardware", "commit")
@@ -162,13 +162,13 @@ class Sweep:
         return run(short.settings, out, self.root, self.engine, stop=stop)
 
 
-def _own_randomness(turns: Iterator[None]) -> Iterator[None]:
-    """Give a run that shares its process with others the random numbers that it would draw alone."""
+def _own_randomness(epochs: Iterator[None]) -> Iterator[None]:
+    """Give a run its own random state, so that runs in the same process do not affect it."""
     state = _random_state()
     while True:
         _set_random_state(state)
         try:
-            next(turns)
+            next(epochs)
         except StopIteration:
             return
         state = _random_state()
@@ -192,6 +192,6 @@ def _in_one_line(error: Exception) -> str:
     'ValueError: too large'
     """
     lines = str(error).strip().splitlines() or [""]
-    if lines[0].startswith("Caught "):  # by a worker of a DataLoader, which puts its traceback before the message
+    if lines[0].startswith("Caught "):  # by a DataLoader worker, whose traceback precedes the message
         return lines[-1]
     return f"{type(error).__name__}: {lines[0]}"

@@ -31,15 +31,15 @@ from adiw.matching.limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.dataset_cache import CACHE_BYTES, leave_interrupts_to_the_parent, start
 
-SNAPSHOTS = 20  # epochs at which the weights of all samples are kept
-COMPILED_VERSIONS = 64  # of the same code, that torch.compile may keep
+SNAPSHOTS = 20  # at most so many epochs whose weights are kept
+COMPILED_VERSIONS = 64  # versions of the same code that torch.compile may cache
 WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
 
 
 class TrainingRun:
-    """A run in progress. ``queue_epoch`` hands an epoch's work to the device, ``collect_epoch`` waits for it.
+    """A run in progress. ``queue_epoch`` queues an epoch on the device, ``collect_epoch`` waits for it.
 
-    In between, other runs may queue their epochs: on a GPU each run has its own stream.
+    Meanwhile other runs may queue their epochs: on a GPU each run has its own stream.
 
     Args:
         settings, splits: the run and its data.
@@ -60,7 +60,7 @@ class TrainingRun:
     ) -> None:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
         self.processes = current_processes()
-        self.bf16 = settings.bf16 and device.type == "cuda"  # it is not faster on a CPU, and some CPUs fail
+        self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         with self.on_stream():
             self._build(compiled)
@@ -163,12 +163,10 @@ class TrainingRun:
         return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
 
     def queue_epoch(self) -> None:
-        """Hand an epoch of training and its evaluation to the device."""
+        """Queue an epoch of training and its evaluation on the device."""
         with self.on_stream():
             set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
-            if (
-                self.processes.size > 1
-            ):  # dropout differs between processes, and is the same when an epoch is repeated
+            if self.processes.size > 1:  # own dropout in each process, the same when an epoch is repeated
                 seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
                 torch.manual_seed(seed % 2**63)
             self.loop.run_epoch(self.epoch)
@@ -196,7 +194,7 @@ class TrainingRun:
         return row
 
     def _evaluate(self) -> None:
-        with torch.compiler.set_stance("force_eager"):  # compiling for one more batch size does not pay
+        with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
             self.hits.copy_(count_correct(self.model, self.batches(self.test_set), self.bf16))
         self.processes.sum_([self.hits])
 
@@ -209,7 +207,7 @@ class TrainingRun:
         return found[found >= 0]
 
     def _stats(self) -> Tensor:
-        """The figures of the epoch as one tensor on the device, so that one copy brings them to the host."""
+        """The figures of the epoch as one tensor on the device, which are then copied to the host together."""
         weights = self.weights().double()
         zero = (weights < 1e-6).double().mean()
         figures = [effective_sample_size(weights), weights.mean(), weights.max(), zero]
@@ -226,8 +224,8 @@ class TrainingRun:
         if self.train_set is self.splits.train:
             return weights.clone()
         trusted = self.splits.shifted.trusted.to(self.device)  # empty with a trusted_folder
-        nothing = torch.zeros(len(self.splits.train), device=self.device)
-        return nothing.index_copy_(0, trusted, weights[: len(trusted)])
+        zeros = torch.zeros(len(self.splits.train), device=self.device)
+        return zeros.index_copy_(0, trusted, weights[: len(trusted)])
 
     def state(self) -> dict[str, Any]:
         """Everything that the next epoch depends on, and the rows so far."""
@@ -250,8 +248,8 @@ class TrainingRun:
         """Resume from ``state``, which must have the same settings; more epochs are allowed."""
         check_same(state["settings"], self.settings.as_dict())
         if state["epoch"] > self.settings.epochs:
-            done, asked = state["epoch"], self.settings.epochs
-            raise CheckpointError(f"{done} epochs have been run already: epochs must be at least that, got {asked}")
+            done, wanted = state["epoch"], self.settings.epochs
+            raise CheckpointError(f"the run has {done} epochs already: epochs must be at least {done}, got {wanted}")
         with self.on_stream():
             self.model.load_state_dict(state["model"])
             load_optimizer_state(self.optimizer, state["optimizer"])

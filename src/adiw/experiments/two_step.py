@@ -24,29 +24,29 @@ PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to me
 
 def features(
     settings: Settings,
-    task: Splits,
+    splits: Splits,
     build_model: Callable[[Settings, Splits], nn.Module],
     build_optimizer: Callable[[Settings, nn.Module], Optimizer],
-    feed: Callable[[Samples | ImageFiles], TrainLoader],
+    train_loader: Callable[[Samples | ImageFiles], TrainLoader],
     device: torch.device,
     bf16: bool,
 ) -> tuple[Tensor, Tensor]:
     """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to norm one, and the one-hot label.
 
-    The shift is in (x, y), so the features contain the label.
+    The label is included, because the shift is a shift of the joint distribution of (x, y).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = build_model(settings, task).to(device)
+        model = build_model(settings, splits).to(device)
     criterion = nn.CrossEntropyLoss()
     uniform = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
-    loop = Loop(model, uniform, optimizer, feed(task.train), bf16, settings.clip)
+    loop = Loop(model, uniform, optimizer, train_loader(splits.train), bf16, settings.clip)
     for epoch in range(min(PRETRAIN, settings.epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.run_epoch(epoch)
-    classes = task.data.num_classes
-    return _hidden(model, task.train, classes, device), _hidden(model, task.trusted, classes, device)
+    classes = splits.data.num_classes
+    return _hidden(model, splits.train, classes, device), _hidden(model, splits.trusted, classes, device)
 
 
 @torch.no_grad()

@@ -1,1 +1,1 @@
-"""Integrations: one module per framework, imported only by its own users."""
+"""Integrations: one module per framework, which imports that framework."""

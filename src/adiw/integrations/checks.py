@@ -34,7 +34,7 @@ class WeightingMethod(Protocol):
 
 
 def check_method(method: Any, source: str) -> Any:
-    """Return the method, or raise an error that names the user's function ``source`` if it is none."""
+    """Return the method, or raise an error that names the user's function ``source`` if it is not one."""
     if not isinstance(method, nn.Module) or not hasattr(method, "weight_state"):
         raise TypeError(f"{source} must return a weighting method such as ADIW(...), got {type(method).__name__}")
     return method

@@ -10,7 +10,10 @@ __all__ = ["LeNet5"]
 
 
 class LeNet5(nn.Module):
-    """C(5x5, 6) - S(2x2) - C(5x5, 16) - S(2x2) - FC(120) - FC(84) - FC(num_classes), ReLU after C and FC.
+    """LeNet-5, for images of 28 x 28 or 32 x 32 pixels.
+
+    C(5x5, 6) - S(2x2) - C(5x5, 16) - S(2x2) - FC(120) - FC(84) - FC(num_classes): convolutions C, max pooling S and
+    linear layers FC, with ReLU after C and FC.
 
     The input is 32 x 32; images of 28 x 28 are padded by 2 in the first convolution. Any number of channels.
     Maps ``(B, channels, H, W)`` to ``(B, num_classes)``; the output of ``feature_layer`` is ``(B, 84)``.

@@ -14,7 +14,7 @@ HIDDEN = 256
 
 
 class MLP(nn.Module):
-    """Flatten - FC(256) - ReLU - FC(256) - ReLU - FC(num_classes).
+    """Multilayer perceptron with two hidden layers of 256 units, for vectors and small images.
 
     Maps ``(B, *input_shape)`` to ``(B, num_classes)``; the output of ``feature_layer`` is ``(B, 256)``.
 

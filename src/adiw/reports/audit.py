@@ -51,7 +51,7 @@ class Audit:
 
 
 def load_audit(folder: Path) -> Audit:
-    """The audit of the run in this folder; an error where its weights rank nothing."""
+    """The audit of the run in this folder; an error if its weights rank nothing."""
     run = read_run(one_run(folder))
     weights = _ranking_weights(run, folder)
     history = read_array(folder / "weight_history.npy").astype(np.float64)
@@ -107,13 +107,13 @@ def _choose(names: list[str]) -> str:
 
 
 def _ranking_weights(run: Trial, folder: Path) -> Array:
-    """(n,) the run's last weights; an error where they rank nothing."""
+    """(n,) the run's last weights; an error if they rank nothing."""
     if run.status == "unfinished":
         raise ValueError(f"the run in {folder} has not finished: continue it with adiw run --resume")
     if run.status == "dead":
         raise ValueError(f"the run in {folder} is dead ({run.reason}): its weights say nothing about the labels")
     if run.method == "val-only":
-        raise ValueError("val-only trains on the trusted samples alone and weights no others: nothing to rank")
+        raise ValueError("val-only weights only the trusted samples, on which it trains: nothing to rank")
     weights = read_array(folder / "weights.npy").astype(np.float64)
     if len(weights) == 0 or (weights == weights[0]).all():
         raise ValueError(f"{run.method}: all weights are equal: nothing to rank")

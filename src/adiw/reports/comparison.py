@@ -1,4 +1,4 @@
-"""The best rows of a column: the highest mean, and those that a paired t-test does not tell from it."""
+"""The best rows of a column: the highest mean, and rows that a paired t-test does not distinguish from it."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # JSON has no nan, and browsers refuse it. Rows and columns keep their order.
+    # JSON has no NaN. Keys keep their order.
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment

@@ -1,4 +1,4 @@
-"""The notes under the tables of a sweep: what the figures are, how they were made, and what is not in them."""
+"""The notes under the tables of a sweep: what the figures mean, their provenance, and what is excluded."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _not_run(results: Results) -> list[str]:
 
 
 def _not_in_means(results: Results) -> list[str]:
-    """The reasons of trials that did not finish, and records that belong to no cell."""
+    """Trials that did not finish, with their reasons, and records that belong to no cell."""
     ended = [
         f"{cell.row}, {cell.column}, trial {trial.number}: {trial.status}, {trial.reason or 'no reason recorded'}"
         for cell in results.cells.values()

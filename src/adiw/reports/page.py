@@ -18,9 +18,9 @@ from adiw.reports.times import seconds_alone
 
 NAMES = {"accuracy": "Accuracy", "top5": "Top-5 accuracy"}
 # Charts of the weights over the epochs: title, curves, explanation.
-HEALTH = (
-    ("Effective sample size", ("ess",), "The number of equally weighted samples that these weights are worth."),
-    ("Mean weight", ("weight_mean",), "At one, the learning rate is as set; a larger mean makes steps larger."),
+WEIGHT_CHARTS = (
+    ("Effective sample size", ("ess",), "The number of equally weighted samples that would be as informative."),
+    ("Mean weight", ("weight_mean",), "A mean above one acts like a larger learning rate."),
     (
         "Mean weight of intact / mislabelled",
         ("weight_intact", "weight_mislabelled"),
@@ -47,7 +47,7 @@ def render_report(results: Results) -> str:
         measures={measure: NAMES.get(measure, measure) for measure in results.measures if measure in drawn},
         several_trials=len(results.trials) > len(results.cells),
         unfinished_trials=any(trial.status != "done" for trial in results.trials),
-        health=[chart for chart in HEALTH if drawn & set(chart[1])],
+        weight_charts=[chart for chart in WEIGHT_CHARTS if drawn & set(chart[1])],
         galleries=pictures,
         truth_known=any(picture.true is not None for picture in ends),
         facts=facts(results),
@@ -56,7 +56,7 @@ def render_report(results: Results) -> str:
 
 
 class Figure(NamedTuple):
-    """The texts of a table's cell; empty where there is nothing to show."""
+    """The texts of a table's cell; absent ones are empty."""
 
     mean: str = ""
     std: str = ""
@@ -79,7 +79,7 @@ class Table:
 
 
 def tables(results: Results) -> list[Table]:
-    """A table for each measure, and one of the seconds per epoch where they are known and have no column yet."""
+    """A table for each measure, and one of the seconds per epoch, unless the first has a column of them."""
     found = [_measure(results, measure) for measure in results.measures]
     if len(results.columns) > 1 and _is_timed(results):
         rows: Rows = {row: [_seconds(results, row, column) for column in results.columns] for row in results.rows}
@@ -125,7 +125,7 @@ def _figure(results: Results, row: str, column: str, measure: str) -> Figure:
 
 
 def _seconds(results: Results, row: str, column: str) -> Figure:
-    """Without a difference from the paper's, whose hardware is another."""
+    """Without a difference from the paper, which used other hardware."""
     ours = seconds_alone(results, row, column)
     return Figure("" if ours is None else f"{ours:.3f}", paper=_paper(results.paper("seconds", row, column)))
 

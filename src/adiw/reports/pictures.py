@@ -45,7 +45,7 @@ class Picture:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What the caption says."""
+        """The entries of the caption."""
         facts = {"weight": f"{self.weight:.3g}", "label": self.given, "predicted": self.predicted}
         return facts if self.true is None else {**facts, "true label": self.true}
 

@@ -1,4 +1,4 @@
-"""The summary of a report: how much is done, which method is best, what did not finish, the paper's figures."""
+"""The summary of a report: progress, the best method, failures, and the paper's figures."""
 
 from __future__ import annotations
 

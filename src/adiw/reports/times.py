@@ -7,7 +7,7 @@ from adiw.reports.results import Record, Results
 
 
 def seconds_alone(results: Results, row: str, column: str) -> float | None:
-    """Seconds per epoch on a device that did nothing else: as timed, or the mean of runs that each ran alone.
+    """Seconds per epoch on an otherwise idle device: as timed, or the mean of runs that each ran alone.
 
     Where some cells were timed, runs on other hardware or with another engine do not count.
     """

@@ -23,10 +23,10 @@ __all__ = ["ClassConditional"]
 
 @dataclass(frozen=True)
 class ClassConditional:
-    """Within each class, samples with a small score are rarer; every class loses the same fraction.
+    """Within each class, samples with a small first principal component are rarer in training.
 
-    With s_y(x) the standardised projection of x on its own class's first principal direction and
-    a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), the mean over the class's samples that are not trusted,
+    Every class loses the same fraction. With s_y(x) the standardised first principal component within the class and
+    a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), with means over the untrusted samples of the class,
 
         P(keep | x, y) = f a(x) / mean(a),    f = min_y mean(a), the largest share that every class can keep;
         q(x, y) = t_y/n_y + (1 - t_y/n_y) P(keep | x, y),    w = 1 / q, mean one over each class.

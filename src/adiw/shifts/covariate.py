@@ -16,15 +16,15 @@ __all__ = ["Covariate"]
 
 @dataclass(frozen=True)
 class Covariate:
-    """Samples with a small score are rarer in training, independently of their label.
+    """Samples with a small first principal component are rarer in training, whatever their label.
 
-    With s(x) the standardised projection of x on the data's first principal direction,
+    With s(x) the standardised first principal component of x,
 
         P(keep | x) = sigmoid(strength * s(x)), rescaled so that the largest is one;
         q(x) = t/n + (1 - t/n) P(keep | x),    w(x) = 1 / q(x), mean one over the kept samples.
 
-    Trusted: 1000 by default, drawn uniformly *before* the biased sampling and always kept; q includes
-    them exactly, which bounds the weights. Shapes: see ``Shifted``.
+    Trusted: 1000 by default, drawn uniformly *before* the biased sampling and always kept. q accounts
+    for them exactly, and so bounds the weights. Shapes: see ``Shifted``.
 
     >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
     >>> shifted = Covariate(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))

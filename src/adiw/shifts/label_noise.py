@@ -15,7 +15,7 @@ __all__ = ["Pair", "Symmetric"]
 
 @dataclass(frozen=True)
 class Symmetric:
-    """Each label flips with probability ``rate`` to one of the other C - 1 classes, all equally likely.
+    """Each label flips with probability ``rate`` to another class, all equally likely.
 
         P(y' = c | y) = rate / (C - 1)  for c != y.
 

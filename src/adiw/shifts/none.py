@@ -15,7 +15,7 @@ __all__ = ["NoShift"]
 
 @dataclass(frozen=True)
 class NoShift:
-    """All samples and labels stay unchanged: y' = y, and p_test / p_train is unknown.
+    """No simulated shift: all samples and labels stay unchanged, and the true weights are unknown.
 
     Trusted: none by default, because users with shifted data name the trusted samples themselves (``read_indices``,
     ``check_trusted``, then ``dataclasses.replace``); a number draws that many uniformly. ``true_y`` repeats the

@@ -23,11 +23,11 @@ def trusted_count(trusted: int | None, n: int, default: int = DEFAULT_TRUSTED) -
 
     >>> trusted_count(None, 50)
     Traceback (most recent call last):
-    ValueError: trusted: expected 0 to 50 (the size of the training set), got 1000, the default; pass one
+    ValueError: trusted: expected 0 to 50 (the size of the training set), got 1000, the default; pass trusted=
     """
     count = default if trusted is None else trusted
     if not is_count(count) or count > n:
-        got = f"{count}, the default; pass one" if trusted is None else f"{count}; ask for fewer"
+        got = f"{count}, the default; pass trusted=" if trusted is None else f"{count}; pass fewer"
         raise ValueError(f"trusted: expected 0 to {n} (the size of the training set), got {got}")
     return count
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from adiw.reports.figures.style import looks
+from adiw.reports.figures.style import row_styles
 from adiw.reports.results import Results
 from adiw.reports.times import seconds_alone
 
@@ -51,10 +51,10 @@ def _figure(title: str, bars: int, rows: int) -> tuple[Figure, Axes]:
 def _bars(figure: Figure, axes: Axes, names: Sequence[str], values: Values, form: str, start: float) -> None:
     """A group for each row, and in it a bar for each name with its value, or "missing"."""
     height = 0.84 / len(names)
-    for at, (name, look) in enumerate(looks(names).items()):
+    for at, (name, style) in enumerate(row_styles(names).items()):
         y = np.arange(len(values)) + (at - (len(names) - 1) / 2) * height
         lengths = [max(row[at] or start, start) - start for row in values.values()]
-        bars = axes.barh(y, lengths, height * 0.94, left=start, label=name, color=look.colour, hatch=look.hatch)
+        bars = axes.barh(y, lengths, height * 0.94, left=start, label=name, color=style.colour, hatch=style.hatch)
         for bar, row in zip(bars, values.values(), strict=True):
             bar.set(edgecolor="white", linewidth=0)
             text = "missing" if row[at] is None else form.format(row[at])

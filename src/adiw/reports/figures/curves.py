@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from adiw.experiments.run_record import LAST
-from adiw.reports.figures.style import Look, looks
+from adiw.reports.figures.style import RowStyle, row_styles
 from adiw.reports.results import Cell, Results, Trial
 
 NEAR = 3.0  # the zoomed panel shows methods that end at most this many points below the best
@@ -28,7 +28,7 @@ def curves_of(cell: Cell, measure: str) -> list[Array]:
 
 
 def _curve(trial: Trial, measure: str) -> Array:
-    """A value for each epoch, nan where it was not finite; empty without this measure."""
+    """A value for each epoch, NaN where it was not finite; empty without this measure."""
     return np.array(trial.curves.get(measure) or [], np.float64)
 
 
@@ -44,12 +44,12 @@ def curves_figure(results: Results, column: str, measure: str = "accuracy") -> F
     for axes in panels:
         axes.set(xlabel="epoch")
         axes.margins(x=0.01)
-    for at, (row, look) in enumerate(looks(results.rows).items()):
+    for at, (row, style) in enumerate(row_styles(results.rows).items()):
         cell = results.cells[row, column]
-        _draw(panels[0], cell, measure, look, at / len(results.rows))
-        _draw_ends(panels[0], cell, measure, look)
+        _draw(panels[0], cell, measure, style, at / len(results.rows))
+        _draw_ends(panels[0], cell, measure, style)
         if row in near and len(panels) > 1:
-            _draw(panels[1], cell, measure, look, at / len(results.rows), smooth=LAST)
+            _draw(panels[1], cell, measure, style, at / len(results.rows), smooth=LAST)
     panels[0].set(ylabel=_LABELS[measure], ylim=_limits(results, column, measure, results.rows, skip=0.05))
     figure.suptitle(f"{results.title}, {column}", x=0.01, horizontalalignment="left")
     if len(panels) > 1:
@@ -68,7 +68,7 @@ def _ends(results: Results, column: str, measure: str) -> dict[str, float]:
     return {row: figure.mean for row, figure in figures.items() if figure}
 
 
-def _draw(axes: Axes, cell: Cell, measure: str, look: Look, shift: float, smooth: int = 1) -> None:
+def _draw(axes: Axes, cell: Cell, measure: str, style: RowStyle, shift: float, smooth: int = 1) -> None:
     """One method, with ten markers on its curve, shifted so that markers of different methods do not overlap."""
     curves = [_running_mean(curve, smooth) for curve in curves_of(cell, measure)]
     if not curves:
@@ -76,18 +76,18 @@ def _draw(axes: Axes, cell: Cell, measure: str, look: Look, shift: float, smooth
     longest = max(map(len, curves))
     padded: Array = np.array([[*curve, *[np.nan] * (longest - len(curve))] for curve in curves])
     epochs, every = np.arange(1, longest + 1), max(1, longest // 10)
-    (line,) = axes.plot(epochs, np.nanmean(padded, 0), color=look.colour, linewidth=1.2, label=cell.row)
-    line.set(dashes=look.dashes, marker=look.marker, markersize=4, markevery=(int(shift * every), every))
-    axes.fill_between(epochs, np.nanmin(padded, 0), np.nanmax(padded, 0), color=look.colour, alpha=0.12, linewidth=0)
+    (line,) = axes.plot(epochs, np.nanmean(padded, 0), color=style.colour, linewidth=1.2, label=cell.row)
+    line.set(dashes=style.dashes, marker=style.marker, markersize=4, markevery=(int(shift * every), every))
+    axes.fill_between(epochs, np.nanmin(padded, 0), np.nanmax(padded, 0), color=style.colour, alpha=0.12, linewidth=0)
 
 
-def _draw_ends(axes: Axes, cell: Cell, measure: str, look: Look) -> None:
+def _draw_ends(axes: Axes, cell: Cell, measure: str, style: RowStyle) -> None:
     """The trials that did not finish, as thin lines that end in a cross."""
     for trial in cell.trials:
         curve = _curve(trial, measure)
         if trial.status != "done" and len(curve):
-            axes.plot(range(1, len(curve) + 1), curve, color=look.colour, linewidth=0.6, dashes=look.dashes)
-            axes.plot(len(curve), curve[-1], color=look.colour, marker="x", markersize=7, markeredgewidth=1.6)
+            axes.plot(range(1, len(curve) + 1), curve, color=style.colour, linewidth=0.6, dashes=style.dashes)
+            axes.plot(len(curve), curve[-1], color=style.colour, marker="x", markersize=7, markeredgewidth=1.6)
 
 
 def _running_mean(curve: Array, length: int) -> Array:

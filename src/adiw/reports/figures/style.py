@@ -37,7 +37,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
-class Look:
+class RowStyle:
     """Colour, dashes, marker and hatch of a row; no two of the first forty rows share both colour and dashes."""
 
     colour: str
@@ -46,10 +46,10 @@ class Look:
     hatch: str
 
 
-def looks(rows: Sequence[str]) -> dict[str, Look]:
-    """A look for each row by its position, so that a row looks the same in all figures of a sweep."""
+def row_styles(rows: Sequence[str]) -> dict[str, RowStyle]:
+    """The style of each row by its position, so that a row has the same style in all figures of a sweep."""
     return {
-        row: Look(
+        row: RowStyle(
             COLOURS[at % len(COLOURS)],
             DASHES[at % len(DASHES)],
             MARKERS[at % len(MARKERS)],
@@ -61,7 +61,7 @@ def looks(rows: Sequence[str]) -> dict[str, Look]:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with our settings of matplotlib, whatever the user's are, and restore the user's afterwards."""
+    """Draw with these settings of matplotlib instead of the user's, which are restored afterwards."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from adiw.reports.figures.style import INTACT, MISLABELLED
 from adiw.reports.results import Results
 
-_LOOKS = {
+_STYLES = {
     "intact": (INTACT, "", "-"),
     "mislabelled": (MISLABELLED, "////", "--"),
     "all": ("#56B4E9", "", "-"),
@@ -51,8 +51,10 @@ def weights_figure(results: Results, column: str) -> Figure:
     )
     low[0].set(ylabel="share of the group", yscale="log", ylim=(1e-4, 1.5))
     figure.suptitle(f"{results.title}, {column}: weights of the first finished trial", fontsize=10)
-    names = [name for name in _LOOKS if any(name in found["groups"] for found in weights.values())]
-    keys = [Patch(facecolor=_LOOKS[name][0], hatch=_LOOKS[name][1], edgecolor="black", label=name) for name in names]
+    names = [name for name in _STYLES if any(name in found["groups"] for found in weights.values())]
+    keys = [
+        Patch(facecolor=_STYLES[name][0], hatch=_STYLES[name][1], edgecolor="black", label=name) for name in names
+    ]
     figure.legend(handles=keys, loc="outside lower center", ncols=len(keys), handlelength=3)
     return figure
 
@@ -64,7 +66,7 @@ def _boxes(axes: Axes, groups: dict[str, dict[str, Any]]) -> None:
         stats, showfliers=False, patch_artist=True, widths=0.6, medianprops={"color": "black", "linewidth": 1.4}
     )
     for patch, name in zip(drawn["boxes"], groups, strict=True):
-        colour, hatch, _ = _LOOKS[name]
+        colour, hatch, _ = _STYLES[name]
         patch.set(facecolor=colour, hatch=hatch, edgecolor="black", linewidth=0.8)
     axes.set_xticks([])
     axes.grid(visible=False, axis="x")
@@ -74,7 +76,7 @@ def _histogram(axes: Axes, found: dict[str, Any]) -> None:
     """Shares in the bins; the last bin also counts larger weights."""
     edges = np.array(found["edges"])
     for name, group in found["groups"].items():
-        colour, hatch, line = _LOOKS[name]
+        colour, hatch, line = _STYLES[name]
         shares = np.array(group["histogram"]) / max(group["count"], 1)
         axes.stairs(shares, edges, baseline=1e-9, fill=True, color=colour, alpha=0.35, hatch=hatch, linewidth=0)
         axes.stairs(shares, edges, baseline=1e-9, color=colour, linewidth=1.2, linestyle=line)
