@@ -189,3 +189,8 @@ def test_the_last_slot_keeps_nothing(distinct: bool) -> None:
     assert slots.tolist() == [2.0, 1.0, 1.0, 1.0]
     write_by_index(slots, torch.tensor([3, 1]), torch.tensor([5.0, 6.0]))
     assert slots.tolist() == [2.0, 6.0, 1.0, 1.0]
+
+
+def test_the_error_names_the_index_that_is_bad() -> None:
+    with pytest.raises(IndexError, match="index 7 is not in the training set"):
+        check_index(torch.tensor([0, 7]), 2, 5, True)
