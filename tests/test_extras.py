@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from adiw.cli import main
 from adiw.data import image_files, load
-from adiw.reports import figures, page, pictures
+from adiw.reports import figures, report_page, pictures
 from PIL import Image
 Image.new("RGB", (4, 4)).save("picture.png")
 image_files.read_image(Path("picture.png"))

@@ -95,7 +95,7 @@ def test_imports_go_one_way() -> None:
 
 def tree(root: Path, files: dict[str, str]) -> Path:
     for name, text in {
-        "__init__.py": "from adiw.arguments import check",
+        "__init__.py": "from adiw.argument_checks import check",
         "arguments.py": "import torch",
         **files,
     }.items():
@@ -107,7 +107,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     "files",
     [
-        {"reweighting/adiw.py": "from adiw.divergences.kl import KL\nfrom adiw.distributed import together"},
+        {"reweighting/adiw.py": "from adiw.divergences.kl import KL\nfrom adiw.distributed import uneven_loaders"},
         {
             "divergences/kl.py": "from adiw.matching.kernels import gaussian",
             "matching/kernels.py": "import numpy as np",
@@ -120,7 +120,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
         {"integrations/lightning.py": "import lightning\nfrom adiw import ADIW"},
         {"reports/table.py": "import matplotlib\nfrom adiw.experiments.results import read"},
         {"__main__.py": "from adiw.cli import main", "cli.py": ""},
-        {"cli.py": "import typer\nfrom adiw.reports import page\nfrom adiw.engine import step"},
+        {"cli.py": "import typer\nfrom adiw.reports import report_page\nfrom adiw.engine import step"},
     ],
 )
 def test_allowed_imports(tmp_path: Path, files: dict[str, str]) -> None:
@@ -154,7 +154,7 @@ def test_allowed_imports(tmp_path: Path, files: dict[str, str]) -> None:
         ("baselines/diw.py", "from adiw.engine.step import train_step", 1),
         ("engine/step.py", "from adiw.experiments import run", 1),
         ("engine/step.py", "from adiw.cli import main", 1),
-        ("experiments/run.py", "from adiw.reports import page", 1),
+        ("experiments/run.py", "from adiw.reports import report_page", 1),
         ("experiments/run.py", "from adiw.integrations import lightning", 1),
         ("integrations/lightning.py", "from adiw.experiments import run", 1),
         ("reports/page.py", "import torch", 1),

@@ -1,4 +1,4 @@
-"""Run all checks of this folder, or the named ones: ``python -m torture kills flips``."""
+"""Run all checks of this folder, or the named ones: ``python -m torture kills bit_flips``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from adiw import Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.provenance import provenance
-from tests.several import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
+from tests.gloo_processes import BATCH, EVEN, NUM_TRAIN, NUM_VAL, VARIANTS, in_processes, train
 from torture.commit import commit
 
 STEPS, SIZES, BOUND = 200, (2, 4), 1e-5

@@ -9,10 +9,10 @@ from adiw.versions import require
 require("torch", "2.6")
 
 from adiw import divergences
-from adiw.distributed.together import together
+from adiw.distributed.uneven_loaders import together
 from adiw.divergences import DIVERGENCES
 from adiw.matching import projections
-from adiw.matching.limits import Limits
+from adiw.matching.weight_limits import Limits
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.estimation import State, estimate_weights
 from adiw.reweighting.indexed import Indexed

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from adiw.cli.console import StopRequest
 from tests.cli.conftest import Command, Output
-from tests.several import under_torchrun
+from tests.gloo_processes import under_torchrun
 
 # A network that sends torchrun a signal, or fails, in the second process and at a given step.
 MODULE = """

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from adiw import together
 from adiw.distributed.process_group import ProcessGroup, SingleProcess, current_processes
 from adiw.reweighting.weight_state import WeightState
-from tests.several import BASELINES, EVEN, VARIANTS, group_of_one, in_processes, train
+from tests.gloo_processes import BASELINES, EVEN, VARIANTS, group_of_one, in_processes, train
 from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
 STEPS = range(12)

@@ -12,8 +12,8 @@ import torch
 
 from adiw.engine import capture
 from adiw.engine.capture import WARM_UP, Captured, MemoryPool, why_not_captured
-from tests.pretend import pretend_to_record
-from tests.several import group_of_one
+from tests.gloo_processes import group_of_one
+from tests.simulated_gpu import pretend_to_record
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

@@ -20,7 +20,7 @@ from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
 from adiw.reweighting import validation_stream
 from tests.engine.small_problem import problem, same
-from tests.pretend import pretend_to_record
+from tests.simulated_gpu import pretend_to_record
 
 CPU = torch.device("cpu")
 

@@ -19,7 +19,7 @@ from adiw.engine.torchrun import (
     started_by_torchrun,
     sync_batch_norm,
 )
-from tests.several import group_of_one, under_torchrun
+from tests.gloo_processes import group_of_one, under_torchrun
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

@@ -16,7 +16,7 @@ from adiw.experiments.checked_io import read_lines
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
-from tests.several import in_processes
+from tests.gloo_processes import in_processes
 
 CPU = torch.device("cpu")
 # An odd batch leaves parts of unequal size; a small learning rate and a wide kernel keep rounding errors small.

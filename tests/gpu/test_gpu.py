@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 from adiw import ADIW, Features
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.models import build
-from adiw.reweighting.values_by_index import mean_of_duplicates, write_by_index
+from adiw.reweighting.sample_index import mean_of_duplicates, write_by_index
 
 pytestmark = [
     pytest.mark.gpu,

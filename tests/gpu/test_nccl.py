@@ -16,7 +16,7 @@ from adiw import ADIW
 from adiw.engine.torchrun import local_device, process_group
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
-from tests.several import under_torchrun
+from tests.gloo_processes import under_torchrun
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.several import under_torchrun
+from tests.gloo_processes import under_torchrun
 
 PAGE = Path(__file__).parents[2] / "docs" / "several-processes.md"
 

@@ -11,8 +11,8 @@ import torch
 for _framework, _extra in (("lightning", "lightning"), ("transformers", "hf")):
     pytest.importorskip(_framework, reason=f"needs the extra adiw[{_extra}]")
 
+from tests.gloo_processes import in_processes  # noqa: E402
 from tests.integrations.several_processes import TRAINERS, train_all  # noqa: E402
-from tests.several import in_processes  # noqa: E402
 
 CHECKPOINTS = {"lightning": "epoch=1.ckpt", "trainer": "checkpoint-12", "accelerate": "epoch-2"}  # of two epochs
 

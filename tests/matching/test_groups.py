@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from adiw.matching.groups import are_few, group_order, group_sum, per_sample, same_group
-from tests.pretend import PretendCuda
+from tests.simulated_gpu import PretendCuda
 
 GROUP = torch.tensor([2, 0, -1, 2, 0, 2, -1])
 VALUES = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adiw.reports.folders import read_results
-from adiw.reports.page import render_report
+from adiw.reports.report_page import render_report
 from tests.reports.browser import OVERFLOWING, evaluate, needs_chromium
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 

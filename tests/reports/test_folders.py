@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adiw.reports.folders import explain_bad_files, from_runs, read_results, read_run, read_runs, read_sweep
-from adiw.reports.page import facts
+from adiw.reports.report_page import facts
 from tests.reports.folders import record, write_run, write_sweep
 from tests.reports.sweep_folder import recipe, result, write
 
@@ -230,7 +230,7 @@ def test_reading_tables_figures_and_pages_need_no_torch() -> None:
     code = (
         "import sys, types, pathlib; p = types.ModuleType('adiw'); "
         f"p.__path__ = [{str(ROOT / 'src' / 'adiw')!r}]; sys.modules['adiw'] = p; "
-        "import adiw.reports.tables, adiw.reports.figures, adiw.reports.page, adiw.reports.audit_page; "
+        "import adiw.reports.tables, adiw.reports.figures, adiw.reports.report_page, adiw.reports.audit_page; "
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

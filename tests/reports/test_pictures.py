@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from adiw.reports.folders import read_results
-from adiw.reports.page import render_report
 from adiw.reports.pictures import FEWER, MANY, data_uri, galleries, load_pictures
+from adiw.reports.report_page import render_report
 from tests.reports.elements import Elements
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 

@@ -135,7 +135,7 @@ def test_a_sample_that_occurs_twice_stores_the_mean_of_its_weights() -> None:
 def test_duplicates_are_not_averaged_unless_repeats_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Tensor] = []
     monkeypatch.setattr(
-        "adiw.reweighting.values_by_index.mean_of_duplicates", lambda index, values: calls.append(index) or values
+        "adiw.reweighting.sample_index.mean_of_duplicates", lambda index, values: calls.append(index) or values
     )
     for repeats in (False, True):
         call(echo(divergence=MMD(width=0.3), repeats=repeats)[1], losses(5), torch.arange(5))

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from adiw import DIVERGENCES, State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.matching.batches import match
-from adiw.matching.limits import NEGLIGIBLE
+from adiw.matching.weight_limits import NEGLIGIBLE
 from adiw.reweighting.estimation import descend, run_estimation
 
 NAN, INF = float("nan"), float("inf")

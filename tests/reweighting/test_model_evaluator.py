@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from adiw.reweighting.model_evaluator import Criterion, ModelEvaluator, evaluation_mode
 from adiw.reweighting.transforms import Features, LossValue
-from tests.several import group_of_one
+from tests.gloo_processes import group_of_one
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 X, Y = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0, 1, 2])

@@ -15,12 +15,12 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from adiw.distributed.process_group import SingleProcess
-from adiw.reweighting import values_by_index
+from adiw.reweighting import sample_index
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from adiw.reweighting.weight_state import WeightState
-from tests.pretend import PretendCuda
+from tests.simulated_gpu import PretendCuda
 from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
 NAN, INF = float("nan"), float("inf")
@@ -347,7 +347,7 @@ def test_a_warm_up_that_only_the_device_knows_of_masks_what_is_stored(
 
 def test_samples_that_are_known_to_be_distinct_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     weight_state = WeightState(3, "Uniform()", repeats=False, keep_estimates=True)
-    monkeypatch.delattr(values_by_index, "mean_of_duplicates")
+    monkeypatch.delattr(sample_index, "mean_of_duplicates")
     step = weight_state.begin_step(torch.tensor([2, 0]), torch.ones(2))
     weight_state.store(step, torch.tensor([4.0, 5.0]), estimates=torch.tensor([2.0, 3.0]))
     assert weight_state.weights.tolist() == [5.0, 1.0, 4.0]

@@ -17,8 +17,8 @@ import torch
 from adiw.experiments import checked_io
 from draw_tables import draw
 from torture import __main__ as all_checks
+from torture import bit_flips, compare, covered, entries, inputs, kills, verdict
 from torture import commit as commits
-from torture import compare, covered, entries, flips, inputs, kills, verdict
 from torture.command_inputs import ended_well, run_inside
 from torture.record import Record
 
@@ -80,7 +80,7 @@ def test_states_are_compared_bit_for_bit() -> None:
 
 
 def test_flips_and_cuts_are_detected_or_harmless() -> None:
-    counts, wrong = flips.check(count=90, seed=1)
+    counts, wrong = bit_flips.check(count=90, seed=1)
     assert wrong == []
     assert counts["detected"] > 60
     assert counts["unnoticed in a growing log"] + counts["last lines missing"] < 10  # few of the files grow
@@ -88,7 +88,7 @@ def test_flips_and_cuts_are_detected_or_harmless() -> None:
 
 def test_flips_without_digests_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checked_io, "recorded_digest", lambda file: None)
-    _, wrong = flips.check(count=90, seed=1)
+    _, wrong = bit_flips.check(count=90, seed=1)
     assert any("other content was read without an error" in line for line in wrong)
 
 

@@ -23,7 +23,7 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/divergences/critic_training.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/matching/projections.py": ["tests/matching/test_projections.py"],
-    "adiw/reweighting/values_by_index.py": ["tests/reweighting/test_values_by_index.py"],
+    "adiw/reweighting/sample_index.py": ["tests/reweighting/test_sample_index.py"],
     "adiw/reweighting/weight_state.py": [
         f"tests/reweighting/test_{name}.py" for name in ("weight_state", "per_sample_losses")
     ],

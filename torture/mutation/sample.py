@@ -58,7 +58,7 @@ class _Swap(ast.NodeTransformer):
 
 
 REFERENCE, CRITIC = "tests/divergences/test_reference.py", "tests/divergences/test_critic.py"
-PROJECTIONS, VALUES = "tests/matching/test_projections.py", "tests/reweighting/test_values_by_index.py"
+PROJECTIONS, VALUES = "tests/matching/test_projections.py", "tests/reweighting/test_sample_index.py"
 STATE = "tests/reweighting/test_weight_state.py"
 STREAM, STREAM_TESTS = "adiw/reweighting/validation_stream.py", "tests/reweighting/test_validation_stream.py"
 SAMPLE = [
@@ -71,7 +71,7 @@ SAMPLE = [
     Slip("adiw/divergences/wasserstein.py", "Wasserstein.problem", ast.Gt, ast.GtE, f"{CRITIC}::stand_still"),
     Slip("adiw/divergences/critic_training.py", "train", ast.Pow, ast.Mult, f"{CRITIC}::adam", 2),
     Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
-    Slip("adiw/reweighting/values_by_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
+    Slip("adiw/reweighting/sample_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
     Slip("adiw/reweighting/weight_state.py", "WeightState._past_warmup", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
     Slip(STREAM, "ValidationStream._count_step", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
     Slip(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.arguments import is_positive
+from adiw.argument_checks import is_positive
 from adiw.baselines import interior_point
 from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMD, MMDProblem

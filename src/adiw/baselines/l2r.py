@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.baselines.functional_model import FunctionalModel
-from adiw.matching.limits import rescale_to_mean_one
+from adiw.matching.weight_limits import rescale_to_mean_one
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from adiw.arguments import is_positive
+from adiw.argument_checks import is_positive
 from adiw.baselines.functional_model import FunctionalModel
 from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
 from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from adiw.arguments import check_count, is_positive
+from adiw.argument_checks import check_count, is_positive
 from adiw.classic.rbf_features import Array, chunks, rbf_features
 
 LARGEST = 1e18

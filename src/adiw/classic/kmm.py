@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from adiw.arguments import is_number
+from adiw.argument_checks import is_number
 from adiw.classic.estimator import DensityRatioEstimator, check_points, check_samples
 from adiw.classic.rbf_features import Array, chunks, widths_to_try
 from adiw.divergences import MMDProblem

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
-from adiw.arguments import is_positive
+from adiw.argument_checks import is_positive
 
 Array = NDArray[np.float64]
 Width = float | Literal["cv", "median"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from adiw.arguments import is_positive
+from adiw.argument_checks import is_positive
 from adiw.classic.estimator import KernelModel, check_samples
 from adiw.classic.rbf_features import Array, Width, choose_centres, rbf_features, sum_outer_products, widths_to_try
 

@@ -21,7 +21,7 @@ from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.folders import from_runs, read_run
-from adiw.reports.page import render_report
+from adiw.reports.report_page import render_report
 from adiw.reports.results import Cell, Trial
 
 # Slow methods first, so that no process is idle for long at the end.

@@ -9,7 +9,7 @@ import typer
 
 from adiw.cli.console import one_line_errors
 from adiw.reports.folders import explain_bad_files, read_results
-from adiw.reports.page import render_report
+from adiw.reports.report_page import render_report
 
 
 def report(

@@ -16,7 +16,7 @@ from adiw.data.errors import DataError
 from adiw.data.fashion_mnist import load_fashion_mnist
 from adiw.data.image_files import ImageFiles
 from adiw.data.imagefolder import load_imagefolder
-from adiw.data.loader import Loader, Options, data_root
+from adiw.data.load_options import Loader, Options, data_root
 from adiw.data.samples import Samples
 from adiw.data.tables import load_table
 

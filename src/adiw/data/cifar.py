@@ -19,7 +19,7 @@ from torch import Tensor
 
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError, missing_files
-from adiw.data.loader import Options, check_digest
+from adiw.data.load_options import Options, check_digest
 from adiw.data.samples import Samples, check_range
 
 PIXELS = 3 * 32 * 32

@@ -6,7 +6,7 @@ import torch
 
 from adiw.data.dataset import Data
 from adiw.data.errors import missing_package
-from adiw.data.loader import Options, stratified_split
+from adiw.data.load_options import Options, stratified_split
 from adiw.data.samples import Samples
 
 TEST_ROWS = 500

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from adiw.data import DATASETS
 from adiw.data.errors import DataError, missing_package
-from adiw.data.loader import Options
+from adiw.data.load_options import Options
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar
 TIMEOUT = 30.0  # seconds without receiving a byte

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from adiw.arguments import is_count
+from adiw.argument_checks import is_count
 from adiw.data.errors import DataError, missing_package
 from adiw.data.samples import check_index, check_rows
 

@@ -11,7 +11,7 @@ import torch
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles, read_image
-from adiw.data.loader import Options
+from adiw.data.load_options import Options
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 POLICIES = ("refuse", "skip")  # broken images: an error when one is read, or excluded when the folder is loaded

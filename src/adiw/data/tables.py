@@ -17,7 +17,7 @@ from torch import Tensor
 
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError, missing_package
-from adiw.data.loader import Options, stratified_split
+from adiw.data.load_options import Options, stratified_split
 from adiw.data.samples import Samples
 
 if TYPE_CHECKING:

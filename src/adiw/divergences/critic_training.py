@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from adiw.divergences.critic import Loss
 from adiw.matching.batches import MatchedBatches, is_finite
-from adiw.matching.limits import NEGLIGIBLE
+from adiw.matching.weight_limits import NEGLIGIBLE
 
 
 def train(

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from adiw.arguments import is_number, is_real
+from adiw.argument_checks import is_number, is_real
 from adiw.divergences.protocol import Side
 from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches

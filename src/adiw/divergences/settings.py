@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adiw.arguments import is_positive
+from adiw.argument_checks import is_positive
 from adiw.divergences.protocol import Divergence
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from adiw.arguments import is_number
+from adiw.argument_checks import is_number
 from adiw.divergences.protocol import Side
 from adiw.divergences.settings import check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches

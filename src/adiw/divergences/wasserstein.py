@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from adiw.arguments import is_count, is_number, is_positive
+from adiw.argument_checks import is_count, is_number, is_positive
 from adiw.divergences import critic, critic_training
 from adiw.divergences.protocol import Problem, Side
 from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width

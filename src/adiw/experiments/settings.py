@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-from adiw.arguments import is_count, is_number, is_positive
+from adiw.argument_checks import is_count, is_number, is_positive
 from adiw.baselines.qp_solvers import SOLVERS
 from adiw.data import DATASETS
 from adiw.data.imagefolder import POLICIES

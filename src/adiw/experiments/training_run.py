@@ -27,7 +27,7 @@ from adiw.experiments.model_and_optimizer import build_model, build_optimizer, l
 from adiw.experiments.resume import check_same
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, with_augmentation, without_augmentation
-from adiw.matching.limits import effective_sample_size
+from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.dataset_cache import CACHE_BYTES, leave_interrupts_to_the_parent, start
 

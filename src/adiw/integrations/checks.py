@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.sample_index import REPEATS
 from adiw.reweighting.summary import Summary
-from adiw.reweighting.values_by_index import REPEATS
 from adiw.reweighting.weight_state import WeightState
 
 

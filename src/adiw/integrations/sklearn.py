@@ -25,7 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from adiw import ADIW
-from adiw.arguments import check_count, is_number, is_positive
+from adiw.argument_checks import check_count, is_number, is_positive
 from adiw.divergences import Divergence
 from adiw.integrations.skorch import IndexedRows, ModuleFactory, ReweightedNet, build_module, copy_to_tensor, seeded
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adiw.arguments import check_vector, is_real
+from adiw.argument_checks import check_vector, is_real
 from adiw.matching.groups import (
     are_few,
     group_max,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adiw.reports.audit import Audit
-from adiw.reports.html_page import render
 from adiw.reports.pictures import Picture, load_pictures
 from adiw.reports.ranking_quality import Array
+from adiw.reports.render_template import render
 
 WIDTH, HEIGHT = 120, 28  # of a sparkline, in pixels
 

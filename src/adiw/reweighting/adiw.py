@@ -9,11 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.arguments import check_count
+from adiw.argument_checks import check_count
 from adiw.distributed.process_group import current_processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.batches import match
-from adiw.matching.limits import Limits
+from adiw.matching.weight_limits import Limits
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
 from adiw.reweighting.model_evaluator import (

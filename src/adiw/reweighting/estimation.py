@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Generator, Tensor
 
-from adiw.arguments import check_count, kind_of
+from adiw.argument_checks import check_count, kind_of
 from adiw.divergences import Divergence, Learner, Problem, resolve
 from adiw.matching.batches import MatchedBatches, finite_mask, match
-from adiw.matching.limits import NEGLIGIBLE
+from adiw.matching.weight_limits import NEGLIGIBLE
 
 
 @dataclass(frozen=True)

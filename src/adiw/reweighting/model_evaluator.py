@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.arguments import kind_of
+from adiw.argument_checks import kind_of
 from adiw.reweighting.transforms import Transform, TransformedBatch
 
 Criterion = Callable[[Any, Any], Tensor]

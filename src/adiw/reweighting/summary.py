@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.matching.limits import effective_sample_size
+from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.estimation import EstimationResult, scaled_gradient
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.utils.hooks import RemovableHandle
 
-from adiw.arguments import check_count, check_labels
+from adiw.argument_checks import check_count, check_labels
 
 
 class TransformedBatch(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.data import DataLoader
 
-from adiw.arguments import check_count
+from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.matching.batches import finite_mask
 from adiw.reweighting.dataset_cache import (

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adiw.arguments import check_count
+from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
 from adiw.matching.batches import none_if_true
 from adiw.reweighting.estimation import EstimationResult
+from adiw.reweighting.sample_index import check_index, write_by_index
 from adiw.reweighting.summary import Summary, name_indices, summarise
 from adiw.reweighting.validation_stream import ValidationStream
-from adiw.reweighting.values_by_index import check_index, write_by_index
 
 
 @dataclass(frozen=True)

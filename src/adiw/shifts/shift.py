@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from adiw.arguments import is_count
+from adiw.argument_checks import is_count
 
 __all__ = ["Shift", "Shifted", "check_labels", "class_counts", "select"]
 

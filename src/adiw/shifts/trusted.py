@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from adiw.arguments import is_count
+from adiw.argument_checks import is_count
 from adiw.shifts.shift import class_counts
 
 __all__ = ["check_trusted", "draw_per_class", "draw_trusted", "proportional", "read_indices", "trusted_count"]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from adiw.matching import groups
-from adiw.reweighting import values_by_index
-from adiw.reweighting.values_by_index import check_index, mean_of_duplicates, write_by_index
-from tests.pretend import PretendCuda
+from adiw.reweighting import sample_index
+from adiw.reweighting.sample_index import check_index, mean_of_duplicates, write_by_index
+from tests.simulated_gpu import PretendCuda
 
 
 def test_values_are_written_at_their_index_and_nowhere_else() -> None:
@@ -90,7 +90,7 @@ def test_sorted_means_of_singles_are_summed_in_double(monkeypatch: pytest.Monkey
 
 def test_distinct_skips_the_search_for_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = torch.ones(4)
-    monkeypatch.delattr(values_by_index, "mean_of_duplicates")
+    monkeypatch.delattr(sample_index, "mean_of_duplicates")
     write_by_index(slots, torch.tensor([2, 0]), torch.tensor([5.0, 4.0]), distinct=True)
     assert slots.tolist() == [4.0, 1.0, 5.0, 1.0]
     with pytest.raises(NameError):  # without the promise duplicates are searched for

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from adiw.arguments import check_count, check_labels, check_vector, is_count, is_number, is_positive, is_real
+from adiw.argument_checks import check_count, check_labels, check_vector, is_count, is_number, is_positive, is_real
 
 STRANGE = (None, "", "1", b"1", [], {}, object(), int, 1 + 2j, True, math.nan, 10**400, torch.tensor(1.0), np.ones(2))
 

@@ -7,7 +7,7 @@ from collections import Counter
 import torch
 from torch import Tensor
 
-from adiw.arguments import kind_of
+from adiw.argument_checks import kind_of
 from adiw.matching.groups import are_few
 
 REPEATS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.arguments import check_vector, is_number, is_real
+from adiw.argument_checks import check_vector, is_number, is_real
 
 NEGLIGIBLE = 1e-24  # too small to change a mean, but times a gradient of 1e-7 still a normal float32 number
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from adiw.experiments.run_record import LAST
 from adiw.reports.charts import chart_data
 from adiw.reports.grid import NONE
-from adiw.reports.html_page import render
 from adiw.reports.notes import deviation
 from adiw.reports.pictures import galleries
+from adiw.reports.render_template import render
 from adiw.reports.results import MeanStd, Results
 from adiw.reports.summary import sentences
 from adiw.reports.tables import mean_std

@@ -1,6 +1,6 @@
 """The time of a complete run of the command, and of training and evaluation in it.
 
-    python benchmarks/whole.py [--device cuda] [--budget 90] [--dataset fashion-mnist] [--epochs 400]
+    python benchmarks/whole_run.py [--device cuda] [--budget 90] [--dataset fashion-mnist] [--epochs 400]
 
 ADIW-KL with 40% wrong labels and default settings, on a GPU with --compile. Without the data (see $ADIW_DATA) nothing
 is measured, and the previous result is kept.

@@ -9,7 +9,7 @@ import pytest
 
 from adiw.reports.folders import read_results
 from adiw.reports.grid import NONE
-from adiw.reports.page import render_report
+from adiw.reports.report_page import render_report
 from tests.reports.elements import Elements
 from tests.reports.folders import record, write_pictures, write_run, write_sweep
 

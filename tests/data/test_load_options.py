@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from adiw.data import DataError
-from adiw.data.loader import check_digest, stratified_split
+from adiw.data.load_options import check_digest, stratified_split
 
 PAYLOAD = bytes(range(256))
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from adiw.matching.limits import (
+from adiw.matching.weight_limits import (
     NEGLIGIBLE,
     Limits,
     effective_sample_size,
