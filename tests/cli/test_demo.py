@@ -85,7 +85,7 @@ def test_results_of_an_earlier_demo_are_deleted(adiw: Command, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--seeds", 0], "seeds must be at least 1, got 0"),
+        (["--seeds", 0], "--seeds must be at least 1, got 0"),
         (["--epochs", 0], "epochs must be at least 1, got 0"),
         (["--out", "file/d"], "cannot write to the folder file/d (Not a directory): choose another"),
     ],
