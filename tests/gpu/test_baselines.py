@@ -82,7 +82,7 @@ def test_bad_indices_are_counted_and_raised_later(name: str) -> None:
     index[3], index[4] = N, -1
     assert bool(reweight(model(x), y, index, inputs=x).isfinite())
     for ask in (reweight.summary, reweight.state_dict):
-        with pytest.raises(IndexError, match="2 indices since the start were not in the training set"):
+        with pytest.raises(IndexError, match="2 indices so far were not in the training set"):
             ask()
 
 

@@ -154,7 +154,7 @@ def test_a_bad_index_is_masked_counted_and_raised_at_the_next_summary() -> None:
     assert (weights[untouched] == 1).all()
     assert (weights[~untouched] != 1).all()
     for look in (run.reweight.summary, run.reweight.state_dict):
-        with pytest.raises(IndexError, match=r"3 indices since the start were not in the training set \(0 to 95\)"):
+        with pytest.raises(IndexError, match=r"3 indices so far were not in the training set \(0 to 95\)"):
             look()
     sound.train(range(2))
     sound.reweight.summary()
