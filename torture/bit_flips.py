@@ -263,7 +263,7 @@ def check(count: int, seed: int) -> tuple[dict[str, int], list[str]]:
 def main() -> int:
     given = arguments("Flip bits of files and cut them short.", count=1000)
     about = "one bit flipped or the end cut off, in files of runs, sweeps and data sets: an error names the file"
-    record = Record("flips", about, seed=given.seed, run=SMALL)
+    record = Record("bit_flips", about, seed=given.seed, run=SMALL)
     torch.set_num_threads(1)
     counts, wrong = check(given.count, given.seed)
     record.write(counts, wrong, given.out)

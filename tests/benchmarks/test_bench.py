@@ -12,7 +12,7 @@ import pytest
 import bench
 import peers
 import tables
-import whole
+import whole_run
 from record import Record
 
 
@@ -80,7 +80,7 @@ def test_every_peer_names_its_package() -> None:
 
 
 def test_a_whole_run_is_timed(tmp_path: Path) -> None:
-    whole.main(["--device", "cpu", "--dataset", "digits", "--epochs", "2", "--out", str(tmp_path)])
+    whole_run.main(["--device", "cpu", "--dataset", "digits", "--epochs", "2", "--out", str(tmp_path)])
     content = json.loads((tmp_path / "whole-cpu.json").read_text())
     (row,) = content["rows"]
     assert 0 < row["first_epoch_seconds"] < row["train_seconds"] < row["command_seconds"]
@@ -93,13 +93,13 @@ def test_a_whole_run_is_timed(tmp_path: Path) -> None:
 
 def test_without_the_data_nothing_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("ADIW_DATA", str(tmp_path))
-    whole.main(["--device", "cpu", "--out", str(tmp_path / "results")])
+    whole_run.main(["--device", "cpu", "--out", str(tmp_path / "results")])
     assert "not measured" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()
 
 
 def test_a_run_that_takes_too_long_keeps_the_previous_result(tmp_path: Path, capsys: Any) -> None:
-    whole.main(["--device", "cpu", "--dataset", "digits", "--budget", "0.1", "--out", str(tmp_path)])
+    whole_run.main(["--device", "cpu", "--dataset", "digits", "--budget", "0.1", "--out", str(tmp_path)])
     assert "not measured: it took more than 0 s" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 

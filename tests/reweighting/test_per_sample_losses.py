@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -103,3 +105,17 @@ def test_losses_compile_without_is_autocast_available(
     assert compiled(torch.ones(2), None).tolist() == [1, 1]
     with pytest.raises(RuntimeError, match="cannot trace"):
         per_sample_losses(lambda o, t: o, torch.ones(2), None)
+
+
+@pytest.mark.parametrize("wrap", [lambda part: {"logits": part}, lambda part: (part, "text"), lambda part: [part]])
+def test_zero_gradient_reaches_tensors_within_mappings_and_sequences(wrap: Callable[[Tensor], Any]) -> None:
+    outputs = torch.ones(2, 3, requires_grad=True)
+    part = outputs * 2
+    zero_gradient(wrap(part), torch.tensor([True, False]))
+    part.sum().backward()
+    assert outputs.grad is not None
+    assert outputs.grad.tolist() == [[2.0] * 3, [0.0] * 3]
+
+
+def test_zero_gradient_passes_over_a_scalar() -> None:
+    zero_gradient(torch.tensor(1.0, requires_grad=True), torch.tensor([True]))

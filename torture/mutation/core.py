@@ -7,7 +7,7 @@ EVERY = "tests/divergences/test_every_divergence.py"
 
 CORE: dict[str, list[str]] = {
     "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
-    "adiw/divergences/protocol.py": ["tests/divergences/test_critic.py"],
+    "adiw/divergences/protocol.py": ["tests/reweighting/test_adiw_resume.py"],
     "adiw/divergences/settings.py": ["tests/divergences/test_settings.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
