@@ -36,7 +36,7 @@ ON_GPU: dict[str, Part] = {
     "estimation": Part(("estimation.py",), 40, 10),
     "growth": Part(("growth.py",), 15),
     "imagenet-folder": Part(("steps.py", "imagenet-folder"), 35),
-    "whole": Part(("whole.py",), 110),
+    "whole": Part(("whole_run.py",), 110),
 }
 ON_CPU: dict[str, Part] = {
     "scale": Part(("scale.py",)),
