@@ -1,0 +1,84 @@
+"""What is compared on a task: the alternatives, the divergences as the README has them, and the candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from torch.utils.data import TensorDataset
+
+import adiw
+from benchmarks.gauntlet import alternatives
+from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
+from benchmarks.gauntlet.candidates import CANDIDATES, Candidate, Weighting
+from benchmarks.gauntlet.task import Length, Split, Task
+from benchmarks.gauntlet.training import criterion_for, fit
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to train. ``group`` says what it is compared as."""
+
+    group: Literal["alternative", "library", "divergence", "candidate"]
+    run: Callable[[Split, Length], Outcome]
+    settings: str
+    fits: Callable[[Task], bool] = lambda task: True
+
+
+def divergence(name: str, split: Split, length: Length) -> Outcome:
+    """adiw as the README has it: a divergence by its defaults; the trusted samples are not trained on."""
+    network, criterion = split.network(), criterion_for(split.num_classes)
+    trusted = TensorDataset(split.x_trusted, split.y_trusted)
+    reweight = adiw.ADIW(network, criterion, trusted, len(split.y_train), name)
+    fit(network, split.x_train, split.y_train, reweight, length)
+    return outcome_of(split, network, reweight.weights)
+
+
+def candidate(settings: Candidate, split: Split, length: Length) -> Outcome:
+    network = split.network()
+    x, y = joined(split) if settings.join else (split.x_train, split.y_train)
+    weighting = Weighting(settings, network, y, split.x_trusted, split.y_trusted, split.num_classes)
+    fit(network, x, y, weighting, length)
+    return outcome_of(split, network, weighting.reweight.weights[: len(split.y_train)])
+
+
+def _is_table(task: Task) -> bool:
+    return task.kind in ("table", "regression")
+
+
+def _has_classes(task: Task) -> bool:
+    return task.kind != "regression"
+
+
+METHODS: dict[str, Method] = {
+    "uniform": Method("alternative", alternatives.uniform, ""),
+    "early-stopping": Method(
+        "alternative", alternatives.early_stopping, f"best of {alternatives.CHECKS} checks on the trusted samples"
+    ),
+    "trusted-only": Method("alternative", alternatives.trusted_only, ""),
+    "mixed": Method("alternative", alternatives.mixed, "training and trusted samples, once each"),
+    "fine-tune": Method(
+        "alternative",
+        alternatives.fine_tune,
+        f"{alternatives.FINE_TUNE_EPOCHS} epochs in batches of {alternatives.FINE_TUNE_BATCH} at a tenth of the rate",
+    ),
+    "cleanlab": Method(
+        "alternative", alternatives.cleanlab, f"prune_by_noise_rate, {alternatives.FOLDS} folds", _has_classes
+    ),
+    **{
+        f"{kind}{'' if data == 'train' else '-trusted'}": Method(
+            "library", partial(alternatives.sklearn_model, kind, data), "scikit-learn's defaults", _is_table
+        )
+        for kind in ("linear", "boosting")
+        for data in ("train", "trusted")
+    },
+    **{
+        name: Method("divergence", partial(divergence, name), repr(kind())) for name, kind in adiw.DIVERGENCES.items()
+    },
+    **{
+        name: Method("candidate", partial(candidate, settings), repr(settings))
+        for name, settings in CANDIDATES.items()
+    },
+}
