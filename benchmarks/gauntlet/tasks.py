@@ -1,0 +1,8 @@
+"""All tasks by name."""
+
+from __future__ import annotations
+
+from benchmarks.gauntlet import tasks_images, tasks_tables, tasks_text
+from benchmarks.gauntlet.task import Task
+
+TASKS: dict[str, Task] = {task.name: task for task in (*tasks_images.TASKS, *tasks_tables.TASKS, *tasks_text.TASKS)}
