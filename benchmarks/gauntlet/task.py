@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -16,22 +17,22 @@ from torch import Tensor, nn
 Kind = Literal["image", "table", "text", "regression"]
 
 
-class MissingDataError(Exception):
-    """The data of a task are not on this machine. The task is then skipped, and the message is the reason."""
+class MissingError(Exception):
+    """Data or a package that a task or a method needs are not on this machine; it is skipped for this reason."""
 
 
 @dataclass(frozen=True)
 class Sources:
     """Folders of data that are not part of the repository."""
 
-    data: Path = Path("data")  # data/fashion-mnist, as `adiw data get fashion-mnist` writes it
-    tables: Path = Path("../shared/data")  # adult/*.csv.gz and employment/*.csv.gz
+    data: Path = Path(os.environ.get("ADIW_DATA") or "data")  # has fashion-mnist/*.gz
+    tables: Path = Path(os.environ.get("ADIW_TABLES") or "../shared/data")  # has adult/*.csv.gz, employment/*.csv.gz
 
     def file(self, folder: Literal["data", "tables"], name: str) -> Path:
-        """The path of a file, or MissingDataError."""
+        """The path of a file, or MissingError."""
         path = getattr(self, folder) / name
         if not path.exists():
-            raise MissingDataError(f"{name} is not in the folder of --{folder}")
+            raise MissingError(f"{name} is not in the folder of --{folder}")
         return path
 
 

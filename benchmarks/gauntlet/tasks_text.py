@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from benchmarks.gauntlet.corruptions import symmetric
-from benchmarks.gauntlet.task import Length, MissingDataError, Pool, Sources, Split, Task, deal, make_split
+from benchmarks.gauntlet.task import Length, MissingError, Pool, Sources, Split, Task, deal, make_split
 
 LIBRARIES = ("numpy", "scipy", "torch", "sklearn", "matplotlib")
 EACH = 1200  # docstrings of each library
@@ -27,7 +27,7 @@ def docstrings(library: str) -> Iterator[str]:
     """Docstrings of a library's own files, in an order that its files' names determine; nothing is imported."""
     spec = find_spec(library)
     if spec is None or spec.origin is None:
-        raise MissingDataError(f"{library} is not installed")
+        raise MissingError(f"{library} is not installed")
     folder = Path(spec.origin).parent
     paths = [p for p in folder.rglob("*.py") if not {"tests", "testing", "_internal"} & set(p.parts)]
     for path in sorted(paths, key=lambda p: hashlib.sha256(str(p.relative_to(folder)).encode()).digest()):

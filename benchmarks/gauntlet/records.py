@@ -1,0 +1,40 @@
+"""Records: one line of JSON for each (task, method, seed), appended as soon as it is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gauntlet.task import Task
+
+RESULTS = Path(__file__).with_name("results.jsonl")
+Key = tuple[str, str, int]  # task, method, seed
+Record = dict[str, Any]
+
+
+def append(record: Record, path: Path = RESULTS) -> None:
+    """Add one line. A line that was cut off by a crash before is ended first, so that it spoils no other."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write((json.dumps(record) + "\n").encode())
+
+
+def read(tasks: dict[str, Task], path: Path = RESULTS) -> dict[Key, Record]:
+    """The last record of each key whose task still has the recorded settings; cut lines are skipped.
+
+    A method's name stands for its settings: a changed configuration gets a new name.
+    """
+    found: dict[Key, Record] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        task = tasks.get(record["task"])
+        if task is not None and record["settings"]["task"] == task.settings():
+            found[record["task"], record["method"], record["seed"]] = record
+    return found

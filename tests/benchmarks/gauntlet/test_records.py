@@ -1,0 +1,120 @@
+"""Records are appended, resumed and kept apart by settings; a candidate does not see the confirmation half."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gauntlet import __main__ as command
+from benchmarks.gauntlet import halves, records, running
+from benchmarks.gauntlet.halves import RefusedError
+from benchmarks.gauntlet.task import Sources
+from benchmarks.gauntlet.tasks import TASKS
+
+
+def record(task: str = "cancer", method: str = "uniform", seed: int = 0, value: float = 1.0) -> dict[str, Any]:
+    settings = {"task": TASKS[task].settings(), "method": ""}
+    metrics = {TASKS[task].metric: value}
+    key = {"task": task, "method": method, "seed": seed}
+    return key | {"metrics": metrics, "settings": settings, "cpu_seconds": 2.0}
+
+
+def test_records_are_appended_and_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    assert records.read(TASKS, path) == {}
+    first, second = record(seed=0), record(seed=1, value=2.0)
+    records.append(first, path)
+    records.append(second, path)
+    assert records.read(TASKS, path) == {("cancer", "uniform", 0): first, ("cancer", "uniform", 1): second}
+
+
+def test_a_cut_line_is_lost_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    records.append(record(seed=0), path)
+    with path.open("a") as file:
+        file.write(json.dumps(record(seed=1))[:40])
+    records.append(record(seed=2), path)
+    assert [seed for _, _, seed in records.read(TASKS, path)] == [0, 2]
+
+
+def test_a_record_counts_while_its_task_has_the_same_settings(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    records.append(record(), path)
+    longer = replace(TASKS["cancer"], length=replace(TASKS["cancer"].length, steps=99))
+    assert records.read(TASKS | {"cancer": longer}, path) == {}
+    assert len(records.read(TASKS, path)) == 1
+
+
+def test_what_is_recorded_is_not_planned_again() -> None:
+    recorded = {("cancer", "uniform", 0): record()}
+    keys = running.plan(["cancer"], ["uniform", "kl"], 2, recorded, None)
+    assert keys == [("cancer", "kl", 0), ("cancer", "uniform", 1), ("cancer", "kl", 1)]
+    assert running.estimate(keys, recorded) == 2.0 + 2 * running.GUESS
+
+
+def test_methods_run_on_the_tasks_that_they_fit() -> None:
+    assert running.plan(["digits-clean"], ["linear", "cleanlab"], 1, {}, None) == [("digits-clean", "cleanlab", 0)]
+    assert running.plan(["diabetes-units"], ["linear", "cleanlab"], 1, {}, None) == [("diabetes-units", "linear", 0)]
+
+
+def test_a_run_resumes_where_the_records_end(tmp_path: Path) -> None:
+    """Through the command, in a process of its own, on the cheapest methods."""
+    path = tmp_path / "results.jsonl"
+    words = ["--task", "cancer", "--method", "linear", "--method", "linear-trusted", "--processes", "1"]
+    words += ["--results", str(path)]
+    command.main([*words, "--seeds", "1"])
+    command.main([*words, "--seeds", "2"])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted((line["method"], line["seed"]) for line in lines) == [
+        (method, seed) for method in ("linear", "linear-trusted") for seed in (0, 1)
+    ]
+    for line in lines:
+        assert line.keys() >= {"settings", "metrics", "versions", "commit", "cpu_seconds", "cpus", "python", "time"}
+        assert 50 < line["metrics"]["accuracy"] <= 100
+
+
+def test_the_budget_starts_no_run_after_its_end(tmp_path: Path) -> None:
+    key = ("cancer", "linear", 0)
+    assert list(running.run_all([key], Sources(), 1, budget=0.0, results=tmp_path / "results.jsonl")) == []
+
+
+def test_a_task_without_data_is_skipped_once(tmp_path: Path) -> None:
+    keys = [("adult-clean", "linear", 0), ("adult-clean", "boosting", 0)]
+    (result,) = running.run_all(keys, Sources(tmp_path, tmp_path), 1, 60.0, tmp_path / "results.jsonl")
+    assert isinstance(result, running.Skipped)
+    assert result.name == "adult-clean"
+    assert "--tables" in result.reason
+
+
+def test_a_candidate_sees_the_confirmation_half_only_once_confirmed(tmp_path: Path) -> None:
+    path = tmp_path / "confirmed.json"
+    tasks, methods = ["digits-clean", "wine"], ["kl", "kl-join", "mmd-auto-join"]
+
+    def missing() -> set[tuple[str, str]]:
+        keys = running.plan(tasks, methods, 1, {}, halves.confirmed(path))
+        return {(task, method) for task in tasks for method in methods} - {key[:2] for key in keys}
+
+    assert missing() == {("wine", "kl-join"), ("wine", "mmd-auto-join")}
+    halves.confirm("kl-join", path)
+    halves.confirm("kl-join", path)  # resuming the same confirmation
+    assert missing() == {("wine", "mmd-auto-join")}
+    with pytest.raises(RefusedError, match="was spent on 'kl-join'"):
+        halves.confirm("mmd-auto-join", path)
+    with pytest.raises(RefusedError, match="one of the candidates, got 'kl'"):
+        halves.confirm("kl", path)
+
+
+def test_the_command_says_which_candidates_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--task", "wine", "--method", "kl-join", "--results", str(tmp_path / "results.jsonl")]
+    command.main(words)
+    if halves.confirmed() != "kl-join":
+        assert "not run on the confirmation half without --confirm: kl-join" in capsys.readouterr().out
+
+
+def test_the_committed_records_have_no_unconfirmed_candidate_on_the_confirmation_half() -> None:
+    for task, method, _ in records.read(TASKS):
+        assert halves.allowed(task, method, halves.confirmed()), (task, method)
