@@ -22,7 +22,7 @@ from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.scoring import score
 from benchmarks.gauntlet.task import MissingError, Sources, Split
 from benchmarks.gauntlet.tasks import TASKS
-from benchmarks.machine import describe
+from benchmarks.record import describe
 
 GUESS = 5.0  # seconds of a run that was never made
 
