@@ -20,7 +20,7 @@ PSEUDO_COUNT = 5  # a class-prior ratio is shrunk towards one by so many samples
 
 @dataclass(frozen=True)
 class Candidate:
-    """One configuration.
+    """One configuration. The name of a candidate is never given to another configuration: records go by it.
 
     Args:
         divergence: with its settings.
@@ -30,12 +30,16 @@ class Candidate:
         prior: weights are multiplied by p_trusted(y) / p(y) of the given class, where p(y) is the share of given
             labels ("given"), or their share of the present weights, shrunken ("weighted"): where the weights have
             removed wrong labels, it is the share of right ones.
+        mean_one: the mean weight of a batch is held at one.
+        floor: joined trusted samples weigh at least one, whatever the estimate is.
     """
 
     divergence: KL | MMD | Wasserstein
     join: bool = True
     compare: Literal["ratio", "difference"] | None = None
     prior: Literal["given", "weighted"] | None = None
+    mean_one: bool = False
+    floor: bool = False
 
 
 LOCAL = MMD(step="local")
@@ -49,7 +53,10 @@ CANDIDATES: dict[str, Candidate] = {
     "mmd-auto-join": Candidate(LOCAL_AUTO),
     "mmd-ratio-prior": Candidate(LOCAL_AUTO, compare="ratio", prior="given"),
     "mmd-difference-prior": Candidate(LOCAL_AUTO, compare="difference", prior="given"),
-    "mmd-auto-weighted-prior": Candidate(LOCAL_AUTO, prior="weighted"),
+    "mmd-weighted-prior": Candidate(LOCAL_AUTO, prior="weighted"),
+    "mmd-floor": Candidate(LOCAL_AUTO, floor=True),
+    "mmd-floor-mean-one": Candidate(LOCAL_AUTO, floor=True, mean_one=True),
+    "mmd-floor-weighted-prior": Candidate(LOCAL_AUTO, floor=True, prior="weighted"),
 }
 
 
@@ -70,7 +77,9 @@ class Weighting:
         self.criterion = criterion_for(num_classes)
         self.comparable = ComparableLosses(self.criterion, candidate.compare if num_classes else None)
         trusted = TensorDataset(x_trusted, y_trusted)
-        self.reweight = adiw.ADIW(network, self.comparable, trusted, len(y_train), candidate.divergence)
+        self.reweight = adiw.ADIW(
+            network, self.comparable, trusted, len(y_train), candidate.divergence, mean_one=candidate.mean_one
+        )
         self.factor: Tensor | None = None  # (num_classes,)
         self.steps = 0
 
@@ -81,6 +90,9 @@ class Weighting:
         with torch.no_grad():  # the losses that are matched are not those that are trained on
             self.reweight(outputs, targets, index)
         weights = self.reweight.weights[index]
+        if self.candidate.floor:
+            is_trusted = index >= len(self.y_train) - len(self.y_trusted)
+            weights = torch.where(is_trusted, weights.clamp_min(1), weights)
         if self.factor is not None:
             weights = weights * self.factor[targets]
         return (weights * self.criterion(outputs, targets)).mean()

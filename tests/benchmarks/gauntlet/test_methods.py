@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -176,6 +177,27 @@ def test_the_prior_multiplies_the_loss() -> None:
     expected = (shares[0] / shares[1])[targets] * criterion_for(3)(outputs, targets)
     torch.testing.assert_close(loss, expected.mean())
     assert loss.requires_grad
+
+
+def test_joined_trusted_samples_weigh_at_least_one_with_a_floor() -> None:
+    split = split_of("wine")
+    _, y = methods.joined(split)
+    weighting = Weighting(CANDIDATES["mmd-floor"], split.network(), y, split.x_trusted, split.y_trusted, 3)
+    weighting.reweight = FixedWeights(torch.full((len(y),), 0.5))  # type: ignore[assignment]
+    outputs = torch.zeros(2, 3)
+    index = torch.tensor([0, len(y) - 1])  # a training sample and a trusted one
+    loss = weighting(outputs, y[index], index)
+    assert loss.item() == pytest.approx((0.5 + 1.0) / 2 * math.log(3))
+
+
+class FixedWeights:
+    """Stands in for an ADIW whose estimate is known."""
+
+    def __init__(self, weights: Tensor) -> None:
+        self.weights = weights
+
+    def __call__(self, outputs: Tensor, targets: Tensor, index: Tensor) -> Tensor:
+        return outputs.sum()
 
 
 def test_metrics_by_hand() -> None:
