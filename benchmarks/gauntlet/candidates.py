@@ -54,6 +54,8 @@ CANDIDATES: dict[str, Candidate] = {
     "mmd-ratio-prior": Candidate(LOCAL_AUTO, compare="ratio", prior="given"),
     "mmd-difference-prior": Candidate(LOCAL_AUTO, compare="difference", prior="given"),
     "mmd-weighted-prior": Candidate(LOCAL_AUTO, prior="weighted"),
+    "mmd-local-floor": Candidate(LOCAL, floor=True),
+    "mmd-local-floor-weighted-prior": Candidate(LOCAL, floor=True, prior="weighted"),
     "mmd-floor": Candidate(LOCAL_AUTO, floor=True),
     "mmd-floor-mean-one": Candidate(LOCAL_AUTO, floor=True, mean_one=True),
     "mmd-floor-weighted-prior": Candidate(LOCAL_AUTO, floor=True, prior="weighted"),
