@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from benchmarks.gauntlet.methods import Outcome
+from benchmarks.gauntlet.alternatives import Outcome
 from benchmarks.gauntlet.task import Split
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.gauntlet import methods
+from benchmarks.gauntlet import alternatives, methods
+from benchmarks.gauntlet.alternatives import Outcome
 from benchmarks.gauntlet.candidates import (
     CANDIDATES,
     ComparableLosses,
@@ -18,7 +19,7 @@ from benchmarks.gauntlet.candidates import (
     shrunken_means,
     weighted_prior_ratio,
 )
-from benchmarks.gauntlet.methods import METHODS, Outcome
+from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.scoring import score
 from benchmarks.gauntlet.task import Length, Sources, Split
 from benchmarks.gauntlet.tasks import TASKS
@@ -58,7 +59,7 @@ def test_batches_are_epochs_without_the_incomplete_one() -> None:
 def test_fitting_learns_clean_samples() -> None:
     split = split_of("digits-clean")
     torch.manual_seed(0)
-    outcome = methods.uniform(split, Length(steps=300, batch=64))
+    outcome = alternatives.uniform(split, Length(steps=300, batch=64))
     assert score([split], [outcome])["accuracy"] > 90
 
 
@@ -80,10 +81,10 @@ def test_early_stopping_returns_the_network_that_was_best_on_the_trusted_samples
         return network
 
     kept: list[nn.Module] = []
-    monkeypatch.setattr(methods, "fit", spoil)
-    monkeypatch.setattr(methods, "_outcome", lambda split, network: kept.append(network))
+    monkeypatch.setattr(alternatives, "fit", spoil)
+    monkeypatch.setattr(alternatives, "outcome_of", lambda split, network: kept.append(network))
     torch.manual_seed(2)
-    methods.early_stopping(split, Length(steps=2, batch=32))
+    alternatives.early_stopping(split, Length(steps=2, batch=32))
     losses = []
     for parameters in made:
         network = split.network()
@@ -100,7 +101,7 @@ def test_cleanlab_drops_wrong_labels_more_often_than_right_ones() -> None:
     pytest.importorskip("cleanlab")
     split = split_of("digits-symmetric")
     torch.manual_seed(0)
-    kept = methods.cleanlab(split, Length(steps=200, batch=64)).weights
+    kept = alternatives.cleanlab(split, Length(steps=200, batch=64)).weights
     assert kept is not None
     assert kept[split.wrong].mean() < 0.5 < kept[~split.wrong].mean()
 
@@ -110,14 +111,14 @@ def test_out_of_fold_probabilities_are_of_networks_that_have_not_seen_the_sample
     split = split_of("digits-clean")
     torch.manual_seed(0)
     random = replace(split, y_train=torch.randint(10, split.y_train.shape))
-    chances = methods.out_of_fold(random, Length(steps=600, batch=64))
+    chances = alternatives.out_of_fold(random, Length(steps=600, batch=64))
     torch.testing.assert_close(chances.sum(1), torch.ones(len(chances)))
     assert (chances.argmax(1) == random.y_train).float().mean() < 0.2
 
 
 def test_joined_training_sets_hold_the_trusted_samples_once() -> None:
     split = split_of("wine")
-    x, y = methods.joined(split)
+    x, y = alternatives.joined(split)
     assert len(x) == len(y) == len(split.y_train) + len(split.y_trusted)
     assert torch.equal(x[len(split.y_train) :], split.x_trusted)
     assert torch.equal(y[len(split.y_train) :], split.y_trusted)
@@ -181,7 +182,7 @@ def test_the_prior_multiplies_the_loss() -> None:
 
 def test_joined_trusted_samples_weigh_at_least_one_with_a_floor() -> None:
     split = split_of("wine")
-    _, y = methods.joined(split)
+    _, y = alternatives.joined(split)
     weighting = Weighting(CANDIDATES["mmd-floor"], split.network(), y, split.x_trusted, split.y_trusted, 3)
     weighting.reweight = FixedWeights(torch.full((len(y),), 0.5))  # type: ignore[assignment]
     outputs = torch.zeros(2, 3)
