@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.gauntlet import tasks_images, tasks_tables, tasks_text
+from benchmarks.gauntlet import tasks_images, tasks_regressions, tasks_tables, tasks_text
 from benchmarks.gauntlet.task import Task
 
-TASKS: dict[str, Task] = {task.name: task for task in (*tasks_images.TASKS, *tasks_tables.TASKS, *tasks_text.TASKS)}
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (*tasks_images.TASKS, *tasks_tables.TASKS, *tasks_regressions.TASKS, *tasks_text.TASKS)
+}

@@ -1,19 +1,19 @@
-"""Tables: breast cancer and wine (scikit-learn's), Adult and employment, as classifications and regressions."""
+"""Tables: breast cancer and wine (scikit-learn's), Adult and employment, as classifications."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks.gauntlet.corruptions import keep_low, symmetric, wrong_units
+from benchmarks.gauntlet.corruptions import symmetric
 from benchmarks.gauntlet.task import Length, Pool, Pools, Sources, Split, Task, deal, make_split
 
 
@@ -119,62 +119,12 @@ def employment(sources: Sources, seed: int) -> Split:
     return make_split(pools, pools.train.y, 2)
 
 
-def diabetes(shift: str, sources: Sources, seed: int) -> Split:
-    rng = np.random.default_rng(seed)
-    pools = small_pools(load_diabetes, 50, 142, rng)
-    if shift == "units":
-        return make_split(pools, wrong_units(pools.train.y, 0.3, 10, rng), None)
-    body_mass_index = pools.train.x[:, load_diabetes().feature_names.index("bmi")]
-    train = keep_low(pools.train, body_mass_index, rng)
-    return make_split(Pools(train, pools.trusted, pools.test), train.y, None)
-
-
-def hours(shift: str, sources: Sources, seed: int) -> Split:
-    """Hours of work per week of the people in Adult, from all columns but the income."""
-    rng = np.random.default_rng(seed)
-    raw, columns = adult_pools(sources, "hours", ["income"], rng)
-    if shift == "units":
-        pools = encode(raw, columns)
-        return make_split(pools, wrong_units(pools.train.y, 0.3, 52 / 12, rng), None)
-    age = raw.train.x[:, columns.get_loc("age")].astype(float)
-    pools = encode(Pools(keep_low(raw.train, age, rng), raw.trusted, raw.test), columns)
-    return make_split(pools, pools.train.y, None)
-
-
-_LONG = Length(steps=2500, batch=128)
+LONG = Length(steps=2500, batch=128)
 TASKS = [
     Task("cancer", "table", "breast cancer, 40 trusted: 35% flipped", cancer, Length(800, 64, splits=3)),
     Task("wine", "table", "wine, 20 trusted: 40% of the labels wrong", wine, Length(400, 32, splits=7)),
-    Task("adult-flipped", "table", "Adult, 200 trusted: 40% flipped", adult_flipped, _LONG),
-    Task("adult-women", "table", "Adult, 200 trusted: 80% of the women above 50K missing", adult_women, _LONG),
-    Task("adult-clean", "table", "Adult, 200 trusted: nothing is wrong", adult_clean, _LONG),
-    Task("employment", "table", "employment 2015 to 2016-18, 300 trusted: hardly any shift", employment, _LONG),
-    Task(
-        "diabetes-units",
-        "regression",
-        "diabetes, 50 trusted: 30% of the targets times 10",
-        partial(diabetes, "units"),
-        Length(800, 64, splits=3),
-    ),
-    Task(
-        "diabetes-shift",
-        "regression",
-        "diabetes, 50 trusted: mostly patients of low body mass index",
-        partial(diabetes, "shift"),
-        Length(800, 64, splits=3),
-    ),
-    Task(
-        "hours-units",
-        "regression",
-        "Adult's hours per week, 200 trusted: 30% noted per month",
-        partial(hours, "units"),
-        _LONG,
-    ),
-    Task(
-        "hours-shift",
-        "regression",
-        "Adult's hours per week, 200 trusted: mostly young people",
-        partial(hours, "shift"),
-        _LONG,
-    ),
+    Task("adult-flipped", "table", "Adult, 200 trusted: 40% flipped", adult_flipped, LONG),
+    Task("adult-women", "table", "Adult, 200 trusted: 80% of the women above 50K missing", adult_women, LONG),
+    Task("adult-clean", "table", "Adult, 200 trusted: nothing is wrong", adult_clean, LONG),
+    Task("employment", "table", "employment 2015 to 2016-18, 300 trusted: hardly any shift", employment, LONG),
 ]
