@@ -115,9 +115,12 @@ def is_worse(over_uniform: Gain, metric: str) -> bool:
 
 
 def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) -> str:
-    """Methods by their mean gain over the best alternative: those with records of every task that they fit."""
-    head = ["method", "tasks", "mean gain over uniform", "worst task", "worse than uniform"]
-    head += ["mean gain over the best alternative", "above it", "above it less 0.5"]
+    """Methods by their mean gain in accuracy over the best alternative: those with records of every fitting task.
+
+    Points of accuracy and percents of RMSE are averaged apart: a unit error makes the latter as large as it likes.
+    """
+    head = ["method", "tasks", "points over uniform", "% RMSE", "worst task", "worse than uniform"]
+    head += ["points over the best alternative", "% RMSE", "above it", "above it less 0.5"]
     lines = []
     for method in methods:
         fitting = [task for task in tasks if METHODS[method].fits(TASKS[task])]
@@ -125,14 +128,19 @@ def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) ->
         if not compared or len(compared) < len(fitting):
             continue
         over_uniform = {task: found[0].mean for task, found in compared.items()}
-        over_other = np.array([found[2].mean for found in compared.values()])
+        over_other = {task: found[2].mean for task, found in compared.items()}
         worst = min(over_uniform, key=over_uniform.__getitem__)
         worse = sum(is_worse(found[0], TASKS[task].metric) for task, found in compared.items())
-        row = [method, str(len(compared)), f"{np.mean(list(over_uniform.values())):+.2f}"]
-        row += [f"{over_uniform[worst]:+.2f} ({worst})", str(worse), f"{over_other.mean():+.2f}"]
-        row += [str((over_other > 0).sum()), str((over_other >= CLOSE).sum())]
-        lines.append((over_other.mean(), row))
-    return markdown([head, *(row for _, row in sorted(lines, key=lambda line: -line[0]))])
+        row = [method, str(len(compared)), *_means(over_uniform), f"{over_uniform[worst]:+.2f} ({worst})", str(worse)]
+        row += [*_means(over_other), str(sum(g > 0 for g in over_other.values()))]
+        lines.append([*row, str(sum(g >= CLOSE for g in over_other.values()))])
+    return markdown([head, *sorted(lines, key=lambda row: math.inf if row[6] == "-" else -float(row[6]))])
+
+
+def _means(gains: dict[str, float]) -> list[str]:
+    """Mean gain on tasks that are judged by accuracy, and on those judged by RMSE; "-" where there is none."""
+    parts = ([g for task, g in gains.items() if TASKS[task].metric == metric] for metric in ("accuracy", "rmse"))
+    return [f"{np.mean(part):+.2f}" if part else "-" for part in parts]
 
 
 _MARKED = re.compile(r"(<!-- gauntlet: (\w+) -->\n).*?(<!-- end of gauntlet -->)", re.DOTALL)
