@@ -119,7 +119,7 @@ def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) ->
 
     Points of accuracy and percents of RMSE are averaged apart: a unit error makes the latter as large as it likes.
     """
-    head = ["method", "tasks", "points over uniform", "% RMSE", "worst task", "worse than uniform"]
+    head = ["method", "tasks", "seeds", "points over uniform", "% RMSE", "worst task", "worse than uniform"]
     head += ["points over the best alternative", "% RMSE", "above it", "above it less 0.5"]
     lines = []
     for method in methods:
@@ -131,10 +131,12 @@ def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) ->
         over_other = {task: found[2].mean for task, found in compared.items()}
         worst = min(over_uniform, key=over_uniform.__getitem__)
         worse = sum(is_worse(found[0], TASKS[task].metric) for task, found in compared.items())
-        row = [method, str(len(compared)), *_means(over_uniform), f"{over_uniform[worst]:+.2f} ({worst})", str(worse)]
+        seeds = sorted({found[0].seeds for found in compared.values()})
+        row = [method, str(len(compared)), f"{seeds[0]}-{seeds[-1]}" if len(seeds) > 1 else str(seeds[0])]
+        row += [*_means(over_uniform), f"{over_uniform[worst]:+.2f} ({worst})", str(worse)]
         row += [*_means(over_other), str(sum(g > 0 for g in over_other.values()))]
         lines.append([*row, str(sum(g >= CLOSE for g in over_other.values()))])
-    return markdown([head, *sorted(lines, key=lambda row: math.inf if row[6] == "-" else -float(row[6]))])
+    return markdown([head, *sorted(lines, key=lambda row: math.inf if row[7] == "-" else -float(row[7]))])
 
 
 def _means(gains: dict[str, float]) -> list[str]:

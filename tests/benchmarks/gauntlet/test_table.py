@@ -90,9 +90,9 @@ def test_points_and_percents_are_averaged_apart() -> None:
     found = made("cancer", uniform=[80.0], kl=[81.0]) | made("wine", uniform=[80.0], kl=[83.0])
     found |= made("diabetes-units", uniform=[200.0], kl=[50.0])
     rows = table.ranking(found, ["cancer", "wine", "diabetes-units"], ["uniform", "kl"]).splitlines()[2:]
-    assert rows[0] == "| kl | 3 | +2.00 | +75.00 | +1.00 (cancer) | 0 | +2.00 | +75.00 | 3 | 3 |"
+    assert rows[0] == "| kl | 3 | 1 | +2.00 | +75.00 | +1.00 (cancer) | 0 | +2.00 | +75.00 | 3 | 3 |"
     alone = table.ranking(found, ["diabetes-units"], ["uniform", "kl"])
-    assert "| kl | 1 | - | +75.00 | +75.00 (diabetes-units) | 0 | - | +75.00 | 1 | 1 |" in alone
+    assert "| kl | 1 | 1 | - | +75.00 | +75.00 (diabetes-units) | 0 | - | +75.00 | 1 | 1 |" in alone
 
 
 def test_the_page_is_drawn_from_the_records() -> None:
