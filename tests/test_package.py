@@ -82,7 +82,7 @@ def test_the_signatures_that_users_call() -> None:
     assert call[1:5] == ["outputs", "targets", "index", "inputs"]
     made = inspect.signature(adiw.ADIW).parameters
     assert list(made)[:5] == ["model", "criterion", "val_set", "num_train", "divergence"]
-    assert made["divergence"].default == "kl"
+    assert made["divergence"].default is None
     assert made["transform"].default == "loss"
     assert made["warmup_steps"].default is None
     estimate = inspect.signature(adiw.estimate_weights).parameters

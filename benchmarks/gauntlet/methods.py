@@ -44,6 +44,16 @@ def candidate(settings: Candidate, split: Split, length: Length) -> Outcome:
     return outcome_of(split, network, weighting.reweight.weights[: len(split.y_train)])
 
 
+def default(join: bool, split: Split, length: Length) -> Outcome:
+    """adiw without settings, as the README has it; ``join``: the trusted samples are trained on as well."""
+    network, trusted = split.network(), TensorDataset(split.x_trusted, split.y_trusted)
+    train_set = adiw.Indexed(TensorDataset(split.x_train, split.y_train), trusted if join else None)
+    val_set = train_set.trusted if join else trusted
+    reweight = adiw.ADIW(network, criterion_for(split.num_classes), val_set, len(train_set))
+    fit(network, *(joined(split) if join else (split.x_train, split.y_train)), reweight, length)
+    return outcome_of(split, network, reweight.weights[: len(split.y_train)])
+
+
 def _is_table(task: Task) -> bool:
     return task.kind in ("table", "regression")
 
@@ -77,6 +87,8 @@ METHODS: dict[str, Method] = {
     **{
         name: Method("divergence", partial(divergence, name), repr(kind())) for name, kind in adiw.DIVERGENCES.items()
     },
+    "ranks": Method("candidate", partial(default, True), "no settings, trusted samples joined"),
+    "ranks-apart": Method("candidate", partial(default, False), "no settings, trusted samples not trained on"),
     **{
         name: Method("candidate", partial(candidate, settings), repr(settings))
         for name, settings in CANDIDATES.items()

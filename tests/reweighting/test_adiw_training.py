@@ -38,7 +38,7 @@ class Net(nn.Module):
 
 
 def make(model: nn.Module, criterion: Criterion = CROSS_ENTROPY, val: Any = VAL, **settings: Any) -> ADIW:
-    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
+    settings = {"divergence": "kl", "warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
     return ADIW(model, criterion, val, len(X), **settings)
 
 

@@ -10,12 +10,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.argument_checks import check_count
-from adiw.distributed.process_group import current_processes
+from adiw.distributed.process_group import Processes, current_processes
 from adiw.divergences import Divergence, learns, resolve
-from adiw.matching.batches import match
+from adiw.matching.batches import known_finite, match
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
+from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.model_evaluator import (
     Criterion,
     Forward,
@@ -24,10 +25,11 @@ from adiw.reweighting.model_evaluator import (
     move_to_device_of,
     no_autocast,
 )
+from adiw.reweighting.rank_estimator import RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
-from adiw.reweighting.transforms import LossValue, Transform, TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
+from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
+from adiw.reweighting.validation_stream import Evaluate, ValidationBatch, ValidationStream
 from adiw.reweighting.weight_state import Step, WeightState
 
 
@@ -38,11 +40,13 @@ class ADIW(nn.Module):
         model: the model that trains. It evaluates validation batches, but its parameters and state are not part of
             this module.
         criterion: ``criterion(outputs, targets)`` gives one loss per sample, (n,).
-        val_set: the trusted samples: a data set of (x, y) pairs, or of whatever ``forward`` takes.
-        num_train: size of the training set.
-        divergence: a name in ``adiw.DIVERGENCES`` or an instance with its settings.
+        val_set: the trusted samples: ``train_set.trusted`` of ``adiw.Indexed(train_set, trusted)``, which trains on
+            them as well; or a data set of (x, y) pairs (or of whatever ``forward`` takes) that are not trained on.
+        num_train: size of the training set, ``len(train_set)`` of the indexed one.
+        divergence: None for the default, weights from the ranks of the losses; or a divergence of the paper, by its
+            name in ``adiw.DIVERGENCES`` or as an instance with its settings. Features need one; theirs is "kl".
         transform: "loss" (Algorithm 1) or ``adiw.Features(...)`` (Algorithm 2).
-        steps: T, projected-gradient steps for each batch.
+        steps: T, projected-gradient steps on the divergence for each batch.
         warmup_steps: first steps, in which all weights are one; by default one epoch.
         exact: compute z in a separate pass in evaluation mode, as the paper does, instead of in the training pass.
             Every call then needs ``inputs``.
@@ -76,7 +80,7 @@ class ADIW(nn.Module):
         criterion: Criterion,
         val_set: Any,
         num_train: int,
-        divergence: str | Divergence = "kl",
+        divergence: str | Divergence | None = None,
         *,
         transform: Literal["loss"] | Transform = "loss",
         steps: int = 1,
@@ -96,7 +100,10 @@ class ADIW(nn.Module):
     ) -> None:
         super().__init__()
         check_count("steps", steps, least=1)
-        self.divergence, self.transform = resolve(divergence), _resolve_transform(transform)
+        self.transform = _resolve_transform(transform, ranks=divergence is None)
+        if divergence is None and not isinstance(self.transform, LossAndLabel):
+            divergence = "kl"
+        self.divergence = None if divergence is None else resolve(divergence)
         self.learner = self.divergence if learns(self.divergence) else None
         self.evaluator = ModelEvaluator(model, criterion, forward, self.transform)
         self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
@@ -110,10 +117,14 @@ class ADIW(nn.Module):
             self._settings(val_stream, warmup_steps),
             repeats=repeats,
             warmup_steps=warmup_steps,
-            keep_estimates=self.limited or not isinstance(self.transform, LossValue),
+            keep_estimates=self.limited or type(self.transform) is not LossValue,
         )
         self.val_stream = val_stream
-        if self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
+        self.ranks: RankEstimator | None = None
+        if self.divergence is None:
+            trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
+            self.ranks = RankEstimator(num_train, val_stream.batch_size, trusted_index, order)
+        elif self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
             self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
         self._last: EstimationResult | None = None
@@ -126,7 +137,7 @@ class ADIW(nn.Module):
         not compiled either, because torch.compile does not support generators.
         """
         dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
-        if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
+        if self.learner is not None and self.learner.start(dim, 1, torch.zeros(()), Generator()):
             return
         self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
 
@@ -167,16 +178,34 @@ class ADIW(nn.Module):
             else:
                 train = self.transform.apply(losses.detach().to(dtype), targets, features)
             train = TransformedBatch(*step.processes.gather(train, [float("nan"), -1]))
-            val = self.val_stream.batch_for_step(evaluate, step.processes)
+            val = None
+            if self.ranks is None:
+                val = self.val_stream.batch_for_step(evaluate, step.processes)
+            else:
+                self.val_stream.run_if_due(partial(self._refit_ranks, evaluate, step.processes))
+                self.ranks.prepare(outputs, train.group)
             with no_autocast(losses.device.type):
                 weights = self.estimate(step, train, val)
         return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
-    def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
-        """Estimate and store the weights (lines 1 and 4 to 9 of Algorithm 1).
+    def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch | None) -> Tensor:
+        """Estimate and store the weights. Returns those for the loss, (g,).
 
-        Called without gradient, with the g samples of all processes. Returns the weights for the loss, (g,).
+        Called without gradient, with the g samples of all processes.
         """
+        if self.ranks is not None:
+            old = self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
+            estimates, weights = self.ranks.estimate(step, train, old)
+            if self.limited:
+                weights = self.limits.apply(weights, step.finite)
+            mask = None if known_finite(train.z) else step.finite
+            return self.weight_state.store(step, weights, mask, estimates)
+        assert val is not None
+        return self._estimate_by_divergence(step, train, val)
+
+    def _estimate_by_divergence(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
+        """Lines 1 and 4 to 9 of Algorithm 1."""
+        assert self.divergence is not None
         batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         generator = self.randomness.generator
         if self.learner is not None and not self.memory:
@@ -207,7 +236,7 @@ class ADIW(nn.Module):
         self, result: EstimationResult, params: Tensor, val_index: Tensor, past_warmup: Tensor | None
     ) -> None:
         """Keep coefficients and memory for the next step, except during the warm-up."""
-        if self.divergence.side == "val":
+        if self.divergence is not None and self.divergence.side == "val":
             new = result.params if past_warmup is None else torch.where(past_warmup, result.params, params)
             self.coefficients.index_copy_(0, val_index, new.to(self.coefficients.dtype))
         for key, value in result.memory.items():
@@ -226,8 +255,22 @@ class ADIW(nn.Module):
     def evaluate_validation(self) -> None:
         """Evaluate the next validation samples, under the autocast in force."""
         evaluate = partial(self.evaluator.evaluate, outputs=None, dtype=self.weight_state.weight_slots.dtype)
+        processes = self.weight_state.processes or current_processes()
         with torch.no_grad():
-            self.val_stream.evaluate_next(evaluate, self.weight_state.processes or current_processes())
+            if self.ranks is None:
+                self.val_stream.evaluate_next(evaluate, processes)
+            else:
+                self._refit_ranks(evaluate, processes)
+
+    def _refit_ranks(self, evaluate: Evaluate, processes: Processes) -> None:
+        """Compare all losses with those of the trusted samples. Only samples that are not trained on need a pass."""
+        assert self.ranks is not None
+        if self.ranks.joined:
+            self.ranks.refit(self.weight_state.estimates)
+        else:
+            self.val_stream.evaluate_next(evaluate, processes)
+            assert self.val_stream.z is not None
+            self.ranks.refit(self.weight_state.estimates, TransformedBatch(self.val_stream.z, self.val_stream.group))
 
     def summary(self) -> Summary:
         """Statistics of the weights. Reads them from the device; warns of losses that were not finite."""
@@ -236,6 +279,8 @@ class ADIW(nn.Module):
 
     def stationarity(self, learning_rate: float) -> Stationarity:
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""
+        if self.divergence is None:
+            raise ValueError('the default estimator has no projected-gradient step: name a divergence, e.g. "kl"')
         if self._last is None:
             raise ValueError("there was no training step yet: call reweight(...) and backward() first")
         gradients = (parameter.grad for parameter in self.evaluator.model.parameters())
@@ -256,7 +301,7 @@ class ADIW(nn.Module):
         sizes = f"val_batch={val_stream.batch_size}, val_refresh={val_stream.refresh_size}"
         stream = f"{sizes}, val_every={val_stream.every}"
         loop = f"steps={self.steps}, warmup_steps={warmup_steps}, exact={self.exact}"
-        return f"ADIW({self.divergence}, {self.transform}, {loop}, {stream}, {self.limits})"
+        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -266,11 +311,11 @@ class ADIW(nn.Module):
         return self
 
 
-def _resolve_transform(transform: Literal["loss"] | Transform) -> Transform:
+def _resolve_transform(transform: Literal["loss"] | Transform, ranks: bool) -> Transform:
     if isinstance(transform, str):
         if transform != "loss":
             raise ValueError(f'transform must be "loss" or adiw.Features(layer, ...), got {transform!r}')
-        return LossValue()
+        return LossAndLabel() if ranks else LossValue()
     if isinstance(transform, type) or not callable(getattr(transform, "apply", None)):
         raise TypeError(f'transform must be "loss" or an instance such as adiw.Features("layer"), got {transform!r}')
     return transform

@@ -62,6 +62,21 @@ class LossValue:
         return "LossValue()"
 
 
+class LossAndLabel(LossValue):
+    """z is the loss of each sample; the group is its label where targets are integers (n,).
+
+    >>> LossAndLabel().apply(torch.tensor([0.3, 2.0]), torch.tensor([1, 0]), None).group
+    tensor([1, 0])
+    """
+
+    def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
+        labels = isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == losses.shape
+        return TransformedBatch(losses.unsqueeze(1), targets.long() if labels else None)  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return "LossAndLabel()"
+
+
 class Features:
     """z is the output of a hidden layer, scaled to length one and matched class by class (Algorithm 2).
 

@@ -97,12 +97,16 @@ class ValidationStream(nn.Module):
 
     def batch_for_step(self, evaluate: Evaluate, processes: Processes) -> ValidationBatch:
         """The validation batch of this step. Evaluates the next samples if due, unless ``refresh`` did."""
-        if not self.refreshed:
-            self._count_step(lambda: self.evaluate_next(evaluate, processes))
-        # Capturing a CUDA graph executes nothing: the step itself follows.
-        self.refreshed = self.refreshed and is_capturing(self.order)
+        self.run_if_due(lambda: self.evaluate_next(evaluate, processes))
         assert self.z is not None  # the first step evaluates
         return ValidationBatch(self.batch_index, self.z, self.group)
+
+    def run_if_due(self, run: Callable[[], None]) -> None:
+        """Call ``run`` in every ``every``-th step, unless ``refresh`` did before this step."""
+        if not self.refreshed:
+            self._count_step(run)
+        # Capturing a CUDA graph executes nothing: the step itself follows.
+        self.refreshed = self.refreshed and is_capturing(self.order)
 
     def refresh(self, run: Callable[[], None]) -> None:
         """Call ``run``, which evaluates the next samples, before the step instead of in it, if that is due."""
@@ -110,7 +114,7 @@ class ValidationStream(nn.Module):
         self.refreshed = True
 
     def _count_step(self, run: Callable[[], None]) -> None:
-        due = self.steps % self.every == 0 or self.z is None
+        due = self.steps % self.every == 0
         self.steps += 1
         if due:
             run()

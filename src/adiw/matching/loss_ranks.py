@@ -1,0 +1,107 @@
+"""Weights from the ranks of trusted losses among the training losses: no width and no step size.
+
+Where some labels are wrong, the training losses are a mixture of losses of right and of wrong labels, and the trusted
+losses are drawn from the first part. The ratio of the two densities, as a function of the rank u of a loss among the
+training losses, is then proportional to the probability that a label is right, and falls with u. Its estimate among
+the decreasing functions is isotonic regression (the Grenander estimator), which minimises every f-divergence at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PSEUDO_SAMPLES = 2.0  # the ratio is shrunk towards one by so many trusted samples
+LOWEST = 0.25  # of the training losses: all labels there are taken to be right
+THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRESHOLD gets half of the full weight
+# Of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test: below it all weights are one, from twice it on they
+# are those of the ratio.
+EVIDENCE = 1.0
+
+
+@dataclass(frozen=True)
+class RankWeights:
+    """The weight of a training sample as a function of the rank of its loss."""
+
+    ranked: Tensor  # (p,) the training losses in increasing order, infinite behind the finite ones
+    count: Tensor  # how many of them are finite, a scalar, at least one
+    weights: Tensor  # (K,) for the K parts of equal size of the ranks; their mean is one
+    evidence: Tensor  # from 0 (no evidence that trusted losses are smaller: all weights are one) to 1, a scalar
+
+    def at(self, losses: Tensor) -> Tensor:
+        """The weights of samples with these losses, (n,)."""
+        rank = torch.searchsorted(self.ranked, losses.contiguous()) / self.count
+        return self.weights[_part(rank, len(self.weights))]
+
+    @property
+    def full(self) -> Tensor:
+        """The weight of a sample whose label is certainly right, a scalar."""
+        return self.weights[0]
+
+
+def rank_weights(train: Tensor, trusted: Tensor) -> RankWeights:
+    """Weights by rank from training losses (p,) and trusted losses (m,). Losses that are not finite are excluded.
+
+    >>> right, wrong = torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)
+    >>> table = rank_weights(torch.cat([right, wrong]), torch.linspace(0, 1, 50))
+    >>> [round(w, 2) for w in table.at(torch.tensor([0.1, 5.5])).tolist()]
+    [1.75, 0.0]
+    """
+    valid = trusted.isfinite()
+    count_trusted = valid.sum().clamp_min(1)
+    ranked = train.where(train.isfinite(), torch.inf).sort().values
+    count = (ranked < torch.inf).sum().clamp_min(1)
+    losses = trusted.where(valid, torch.inf)
+    ends = (torch.searchsorted(ranked, losses), torch.searchsorted(ranked, losses, right=True))
+    rank = ((ends[0] + ends[1]) / (2 * count)).clamp_max(1)
+
+    parts = num_parts(len(trusted))
+    numbers = torch.arange(parts, device=train.device)
+    shares = ((_part(rank, parts)[:, None] == numbers) & valid[:, None]).sum(0) / count_trusted
+    shrink = PSEUDO_SAMPLES / (count_trusted + PSEUDO_SAMPLES)
+    ratio = decreasing((1 - shrink) * parts * shares + shrink)
+    right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
+    weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
+    pairs = valid.sum() * (ranked < torch.inf).sum()
+    size = pairs / (count_trusted + count)  # of the two-sample Kolmogorov-Smirnov test; zero before any loss is known
+    evidence = (size * _excess(rank, valid, count_trusted).square() / EVIDENCE - 1).clamp(0, 1)
+    return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
+
+
+def num_parts(num_trusted: int) -> int:
+    """In how many parts the ranks are divided: about 2 sqrt(m), each with enough trusted samples for an estimate.
+
+    >>> [num_parts(m) for m in (1, 100, 5000)]
+    [4, 20, 50]
+    """
+    return min(max(round(2 * math.sqrt(num_trusted)), 4), 50)
+
+
+def decreasing(values: Tensor) -> Tensor:
+    """argmin_x ||x - values||^2 subject to x_1 >= x_2 >= ... (isotonic regression): (K,).
+
+    x_i = min over a <= i of max over b >= i of mean(values_a .. values_b), for all i at once.
+
+    >>> decreasing(torch.tensor([3.0, 1.0, 2.0, 0.0]))
+    tensor([3.0000, 1.5000, 1.5000, 0.0000])
+    """
+    total = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    number = torch.arange(len(values), device=values.device)
+    length = number - number[:, None] + 1
+    mean = (total[1:] - total[:-1, None]) / length
+    largest = mean.where(length > 0, -torch.inf).flip(1).cummax(1).values.flip(1)
+    return largest.where(length > 0, torch.inf).amin(0)
+
+
+def _excess(rank: Tensor, valid: Tensor, count: Tensor) -> Tensor:
+    """max over u of F(u) - u for the distribution function F of the ranks (m,): one-sided Kolmogorov-Smirnov."""
+    ordered = rank.where(valid, torch.inf).sort().values
+    steps = torch.arange(1, len(rank) + 1, device=rank.device) / count
+    return (steps - ordered).amax().clamp_min(0)
+
+
+def _part(rank: Tensor, parts: int) -> Tensor:
+    return (rank * parts).long().clamp_max(parts - 1)

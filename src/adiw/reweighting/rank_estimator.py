@@ -1,0 +1,144 @@
+"""The default estimator: weights from the ranks of all losses, with the class mix of the trusted samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from adiw.matching.groups import group_sum
+from adiw.matching.loss_ranks import RankWeights, num_parts, rank_weights
+from adiw.reweighting.sample_index import write_by_index
+from adiw.reweighting.transforms import TransformedBatch
+from adiw.reweighting.weight_state import Step
+
+POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
+RATE = 0.2  # by which a weight moves towards its new estimate each time that its sample is seen
+PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
+
+
+class RankEstimator(nn.Module):
+    """Weights of a batch from the last losses of all samples, see ``matching/loss_ranks.py``.
+
+    With ``trusted_index``, the positions of the trusted samples in the training set, trusted losses are those of
+    their own training passes, and no other pass is needed. Trusted samples get the full weight, and up to twice as
+    much where there is evidence of wrong labels. Where targets are classes, weights are multiplied by
+    p_trusted(y) / p_weighted(y), shrunk towards one. ``num_trusted`` is the number of trusted losses in ``refit``.
+    """
+
+    losses: Tensor
+    labels: Tensor
+    train_pool: Tensor
+    trusted_pool: Tensor | None
+    is_trusted: Tensor | None
+    ranked: Tensor
+    count: Tensor
+    rank_weights: Tensor
+    evidence: Tensor
+
+    def __init__(self, num_train: int, num_trusted: int, trusted_index: Tensor | None, generator: Generator) -> None:
+        super().__init__()
+        slots = num_train + 1  # the last one takes what must not be stored
+        is_trusted = torch.zeros(slots, dtype=torch.bool)
+        if trusted_index is not None:
+            is_trusted[trusted_index] = True
+        others = (~is_trusted[:-1]).nonzero().flatten()
+        joined = trusted_index is not None
+        self.register_buffer("losses", torch.full((slots,), float("nan")))  # the last loss of each sample
+        self.register_buffer("labels", torch.full((slots,), -1))  # of each sample, -1 before it was seen
+        self.register_buffer("train_pool", _draw(others if len(others) else torch.arange(num_train), generator))
+        self.register_buffer("trusted_pool", _draw(is_trusted.nonzero().flatten(), generator) if joined else None)
+        self.register_buffer("is_trusted", is_trusted if joined else None)
+        # The fields of ``RankWeights`` at the last ``refit``.
+        size = num_trusted if self.trusted_pool is None else len(self.trusted_pool)
+        self.register_buffer("ranked", torch.full((len(self.train_pool),), torch.inf))
+        self.register_buffer("count", torch.ones((), dtype=torch.long))
+        self.register_buffer("rank_weights", torch.ones(num_parts(size)))
+        self.register_buffer("evidence", torch.zeros(()))
+        self.factors: Tensor | None = None  # (C,) of the weights of each class, None where targets are not classes
+
+    @property
+    def joined(self) -> bool:
+        """Whether the trusted samples are part of the training set."""
+        return self.trusted_pool is not None
+
+    def prepare(self, outputs: Any, group: Tensor | None) -> None:
+        """Decide in the first step whether targets are classes: integers (n,) with outputs (n, C)."""
+        classes = group is not None and isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
+        if classes and self.factors is None:
+            self.factors = torch.ones(outputs.shape[1], device=self.losses.device)
+
+    def refit(self, estimates: Tensor, val: TransformedBatch | None = None) -> None:
+        """Estimate the weight of each rank and the factor of each class.
+
+        Args:
+            estimates: (num_train,) of all samples.
+            val: z and labels of trusted samples that are not in the training set.
+        """
+        trusted = self.losses[self.trusted_pool] if val is None else val.z[:, 0]
+        table = rank_weights(self.losses[self.train_pool], trusted)
+        self.ranked.copy_(table.ranked)
+        self.count.copy_(table.count)
+        self.rank_weights.copy_(table.weights)
+        self.evidence.copy_(table.evidence)
+        if self.factors is not None:
+            labels = self.labels[self.trusted_pool] if val is None else val.group
+            assert labels is not None
+            weight = group_sum(estimates[self.train_pool], self.labels[self.train_pool], len(self.factors))
+            number = group_sum(torch.ones_like(labels, dtype=weight.dtype), labels, len(self.factors))
+            self.factors.copy_(class_factor(weight, number))
+
+    def estimate(self, step: Step, train: TransformedBatch, old: Tensor) -> tuple[Tensor, Tensor]:
+        """(estimates, weights) of the samples of a step, (g,), from their ``old`` estimates."""
+        losses = train.z[:, 0]
+        write_by_index(self.losses, step.index, losses, distinct=step.distinct)
+        table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
+        # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
+        rate = RATE if self.joined else RATE * self.evidence.to(old.dtype)
+        estimates = torch.lerp(old, table.at(losses).to(old.dtype), rate)
+        weights = estimates
+        if self.is_trusted is not None:
+            weights = torch.where(self.is_trusted[step.index], table.full * (1 + table.evidence), weights)
+        if self.factors is not None and train.group is not None:
+            self.labels.index_copy_(0, step.index, train.group)
+            weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
+        return estimates, weights.to(old.dtype)
+
+    def get_extra_state(self) -> dict[str, Tensor | None]:
+        return {"factors": self.factors}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        if not isinstance(state, dict) or "factors" not in state:
+            raise ValueError(f"this is not the state of a rank estimator: expected factors, got {state!r}")
+        factors = state["factors"]
+        self.factors = None if factors is None else factors.clone().to(self.losses.device)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> RankEstimator:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.factors = None if self.factors is None else self.factors.to(self.losses.device)
+        return self
+
+    def __repr__(self) -> str:
+        return "RankEstimator()"
+
+
+def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
+    """p_trusted(y) / p_weighted(y), (C,), from the weight and the number of trusted samples of each class.
+
+    It is shrunk towards one by pseudo-samples, and by James and Stein's rule: where the classes do not differ, the
+    chi-square statistic is C - 1 on average.
+
+    >>> class_factor(torch.tensor([30.0, 70.0]), torch.tensor([30.0, 70.0]))
+    tensor([1., 1.])
+    """
+    weight = weight.clamp_min(0)
+    expected = weight / weight.sum().clamp_min(1e-12) * trusted.sum()
+    ratio = (trusted + PRIOR_SAMPLES) / (expected + PRIOR_SAMPLES)
+    chi_square = ((trusted - expected).square() / expected.clamp_min(0.5)).sum()
+    return ratio.pow((1 - (len(trusted) - 1) / chi_square.clamp_min(1e-6)).clamp_min(0))
+
+
+def _draw(index: Tensor, generator: Generator) -> Tensor:
+    """At most POOL of these indices, drawn at random."""
+    return index if len(index) <= POOL else index[torch.randperm(len(index), generator=generator)[:POOL]]

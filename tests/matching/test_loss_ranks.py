@@ -1,0 +1,88 @@
+"""Weights by rank against scikit-learn's isotonic regression, scipy's test, and mixtures whose ratio is known."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Generator
+
+from adiw.matching.loss_ranks import decreasing, num_parts, rank_weights
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 40])
+def test_decreasing_is_isotonic_regression(size: int) -> None:
+    isotonic = pytest.importorskip("sklearn.isotonic")
+    values = torch.randn(size, generator=Generator().manual_seed(size), dtype=torch.float64)
+    expected = isotonic.isotonic_regression(values.numpy(), increasing=False)
+    torch.testing.assert_close(decreasing(values), torch.tensor(expected.tolist(), dtype=torch.float64))
+
+
+def mixture(wrong: float, size: int = 4000) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses of training samples, a share of them with wrong labels, and of 300 trusted samples."""
+    generator = Generator().manual_seed(3)
+    right, other = torch.rand(size, generator=generator), 3 + torch.rand(size, generator=generator)
+    is_wrong = torch.arange(size) < wrong * size
+    return torch.where(is_wrong, other, right), torch.rand(300, generator=generator)
+
+
+@pytest.mark.parametrize("wrong", [0.2, 0.4, 0.8])
+def test_separated_wrong_labels_get_no_weight_and_the_others_the_true_ratio(wrong: float) -> None:
+    train, trusted = mixture(wrong)
+    table = rank_weights(train, trusted)
+    weights = table.at(train)
+    assert table.evidence == 1
+    assert (weights[train > 3].mean(), weights.mean().item()) == (
+        pytest.approx(0, abs=0.1),
+        pytest.approx(1, abs=0.05),
+    )
+    # One part of the ranks may hold both kinds of labels.
+    assert weights[train < 1].median().item() == pytest.approx(
+        1 / (1 - wrong), rel=1.5 / (num_parts(300) * (1 - wrong))
+    )
+
+
+def test_all_weights_are_one_without_a_difference() -> None:
+    train, trusted = mixture(0.0)
+    table = rank_weights(train, trusted)
+    assert table.evidence == 0
+    assert table.weights.eq(1).all()
+
+
+def test_larger_trusted_losses_are_no_evidence_of_wrong_labels() -> None:
+    train, trusted = mixture(0.0)
+    assert rank_weights(train, trusted + 0.5).weights.eq(1).all()
+
+
+def test_the_evidence_is_that_of_the_one_sided_test() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    generator = Generator().manual_seed(0)
+    train, trusted = torch.rand(500, generator=generator), torch.rand(80, generator=generator) * 0.85
+    largest = stats.ks_2samp(trusted.numpy(), train.numpy(), alternative="greater").statistic
+    expected = 80 * 500 / 580 * largest**2 - 1
+    assert 0 < expected < 1  # the test could not fail at a bound
+    # Midranks instead of a step function: a difference of at most one training sample.
+    assert rank_weights(train, trusted).evidence.item() == pytest.approx(expected, abs=80 * 3 / 500)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_unit_of_the_losses_does_not_matter(scale: float) -> None:
+    train, trusted = mixture(0.4)
+    reference, scaled = rank_weights(train, trusted), rank_weights(scale * train, scale * trusted)
+    torch.testing.assert_close(scaled.weights, reference.weights)
+
+
+def test_losses_that_are_not_finite_are_excluded() -> None:
+    train, trusted = mixture(0.4)
+    bad = torch.tensor([float("nan"), float("inf")])
+    reference = rank_weights(train, trusted)
+    table = rank_weights(torch.cat([bad, train]), torch.cat([trusted[:298], bad]))
+    assert table.count == len(train)
+    torch.testing.assert_close(table.weights, reference.weights, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("train", [0, 1])
+def test_without_losses_there_is_no_evidence(train: int) -> None:
+    losses = torch.full((50,), float("nan"))
+    losses[:train] = 1.0
+    assert rank_weights(losses, torch.zeros(20)).weights.eq(1).all()
+    assert rank_weights(torch.rand(50), torch.full((20,), float("nan"))).weights.eq(1).all()
