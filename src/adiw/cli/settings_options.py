@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import Annotated, Any, get_type_hints
 
@@ -15,20 +15,16 @@ from adiw.experiments.settings import Settings, default_text
 Command = Callable[..., None]
 
 
-def settings_options(command: Command, without: Collection[str] = ()) -> Command:
-    """Give a command an option for every setting, except those in ``without``.
-
-    Its parameter ``given`` gets the settings that are on the command line.
-    """
+def settings_options(command: Command) -> Command:
+    """Give a command an option for every setting. Its parameter ``given`` gets those on the command line."""
     own = inspect.signature(command, eval_str=True).parameters
-    chosen = [about for about in fields(Settings) if about.name not in without]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
-        given = {about.name: values.pop(about.name) for about in chosen}
+        given = {about.name: values.pop(about.name) for about in fields(Settings)}
         command({name: value for name, value in given.items() if value is not None}, **values)
 
-    parameters = [*map(_option, chosen), *(own[name] for name in own if name != "given")]
+    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     return call
