@@ -65,8 +65,8 @@ SOURCES: dict[str, Source] = {
     ),
     "cifar100": Source(
         "https://www.cs.toronto.edu/~kriz",
-        "cifar-100-python",  # digests of its files are published; those of the binary layout are not
-        {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"},
+        "cifar-100-binary",
+        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
         archive=True,
     ),
 }
