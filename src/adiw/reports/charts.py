@@ -28,14 +28,14 @@ def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:
     """Curves and weights of a cell; None where it has neither."""
     drawn = {name for trial in cell.trials for name, curve in trial.curves.items() if set(curve) != {None}}
     names = dict.fromkeys(name for trial in cell.trials for name in trial.curves if name in drawn)
-    curves = {name: _curve(cell, name) for name in names}
+    curves = {name: curve_of(cell, name) for name in names}
     weights = next((trial.weights for trial in cell.done if trial.weights and _vary(trial.weights)), None)
     if not curves and weights is None:
         return None
     return {"row": row, "column": column, "curves": curves, "weights": weights and _shares(weights)}
 
 
-def _curve(cell: Cell, name: str) -> dict[str, Any]:
+def curve_of(cell: Cell, name: str) -> dict[str, Any]:
     """The mean of the finished trials with its range, and each other trial by itself."""
     finished = [trial.curves[name] for trial in cell.done if name in trial.curves]
     others = [(t.status, t.curves[name]) for t in cell.trials if t.status != "done" and name in t.curves]
