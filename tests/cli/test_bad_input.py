@@ -251,3 +251,22 @@ def test_a_file_that_cannot_be_opened_is_named(adiw: Command) -> None:
     Path("r/metrics.jsonl").unlink()
     Path("r/metrics.jsonl").mkdir()
     assert refused(adiw(*RUN, "--resume")).startswith("r/metrics.jsonl.part: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "adiw-kl", "--critic", "exact"], "adiw-kl does not use --critic; its options are --"),
+        (
+            ["--method", "adiw-ls", "--step", "local", "--critic", "exact"],
+            "adiw-ls does not use --critic, --step;",
+        ),
+        (["--method", "diw", "--penalty", 1.0], "diw does not use --penalty; its options are --width, --solver"),
+        (["--method", "uniform", "--width", 0.1], "uniform does not use --width; its options are none of these"),
+    ],
+)
+def test_options_that_the_method_does_not_use_are_refused(adiw: Command, options: list[object], message: str) -> None:
+    output = adiw("run", "--epochs", 1, "--out", "r", *options)
+    assert output.code == 2
+    assert message in output.err
+    assert not Path("r").exists()

@@ -82,6 +82,12 @@ def test_every_setting_is_an_option_with_its_default(adiw: Command, monkeypatch:
         assert f"[default: {default}]." in line if default else "[default" not in line
 
 
+@pytest.mark.parametrize("command", [["run"], ["sweep"], ["list"], ["data", "get"]])
+def test_flags_show_no_type(adiw: Command, command: list[str]) -> None:
+    lines = [line for line in adiw(*command, "--help").out.splitlines() if "--help" not in line]
+    assert not any("<bool>" in line or "BOOL" in line for line in lines)
+
+
 def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
     output = adiw("list", "--json")
     assert output.out.count("\n") == 1

@@ -6,18 +6,19 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adiw.experiments.checked_io import read_array, read_json
 from adiw.experiments.weight_ranking import WARM_UP, lowest_first, weight_score
 from adiw.reports.folders import is_sweep, read_run, read_sweep
 from adiw.reports.grid import no_formula
 from adiw.reports.pictures import class_names, name_of
-from adiw.reports.ranking_quality import Array, auroc, precision, tied_levels
 from adiw.reports.results import Trial
 
+Array = NDArray[Any]
 NAMED = 5  # folders in an error message; further ones are counted
 
 
@@ -46,8 +47,30 @@ class Audit:
         """(AUROC, precision at the number of wrong labels) of the ranking; None where true labels are not known."""
         if self.true is None:
             return None
-        levels, flipped = tied_levels(self.scores, self.weights), self.given != self.true
-        return auroc(levels, flipped), precision(levels, flipped)
+        from sklearn.metrics import roc_auc_score  # slow to import
+
+        # Samples that are equal in both score and last weight are tied.
+        pairs, flipped = np.stack([self.scores, self.weights], axis=1), self.given != self.true
+        levels = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        area = float("nan") if flipped.all() else float(roc_auc_score(flipped, -levels))
+        return area, precision(levels, flipped)
+
+
+def precision(levels: Array, flipped: Array) -> float:
+    """The share of mislabelled samples among the k that rank first, where k is the number of mislabelled samples.
+
+    Samples that are tied for the last of the k places count by the share of mislabelled samples among them.
+
+    levels: (n,) lower ranks first.  flipped: (n,) bool, the mislabelled samples.
+
+    >>> precision(np.array([0, 1, 1, 2]), np.array([True, True, False, False]))
+    0.75
+    """
+    wanted = int(flipped.sum())
+    edge = np.sort(levels)[wanted - 1]
+    before, tied = levels < edge, levels == edge
+    found = flipped[before].sum() + (wanted - before.sum()) * flipped[tied].mean()
+    return float(found / wanted)
 
 
 def load_audit(folder: Path) -> Audit:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from adiw.reports.audit import Audit
+from adiw.reports.audit import Array, Audit
 from adiw.reports.pictures import Picture, load_pictures
-from adiw.reports.ranking_quality import Array
 from adiw.reports.render_template import render
 
 WIDTH, HEIGHT = 120, 28  # of a sparkline, in pixels
