@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from adiw.reports.audit import Array, Audit
+from adiw.reports.audit import Audit
 from adiw.reports.pictures import Picture, load_pictures
 from adiw.reports.render_template import render
-
-WIDTH, HEIGHT = 120, 28  # of a sparkline, in pixels
 
 
 def render_audit(audit: Audit, top: int) -> str:
@@ -55,55 +53,15 @@ def quality_line(audit: Audit) -> str:
     )
 
 
-class Sample(NamedTuple):
-    """A row of the table: the values to sort and filter by, and the cells as (text, whether it is highlighted)."""
-
-    keys: dict[str, object]
-    image: str
-    texts: list[tuple[str, bool]]
-    spark: Sparkline | None
-
-
-def _sample(audit: Audit, rank: int, i: int, picture: Picture | None) -> Sample:
-    given, predicted = int(audit.given[i]), int(audit.predicted[i])
-    labels = {"given": given, "predicted": predicted, **({} if audit.true is None else {"true": int(audit.true[i])})}
+def _sample(audit: Audit, rank: int, i: int, picture: Picture | None) -> dict[str, Any]:
+    """A row of the table."""
+    arrays = {"given": audit.given, "predicted": audit.predicted, "true": audit.true}
+    labels = {key: audit.name(labels[i]) for key, labels in arrays.items() if labels is not None}
     numbers = {"trust": audit.scores[i], "weight": audit.weights[i], "mean": audit.mean_weights[i]}
-    keys: dict[str, Any] = {"rank": rank, "index": int(audit.original[i]), "label": given}
-    keys |= {key: audit.name(label) for key, label in labels.items()}
-    keys |= {key: f"{value:.6g}" for key, value in numbers.items()}
-    return Sample(
-        keys=keys,
-        image=picture.image if picture else "",
-        texts=[
-            (str(keys["index"]), False),
-            *((audit.name(label), label != given) for label in labels.values()),
-            *((f"{value:.3f}", False) for value in numbers.values()),
-        ],
-        spark=sparkline(audit.history[:, i]),
-    )
-
-
-class Sparkline(NamedTuple):
-    """A small line chart: its points, the height of the line at weight one, and its description."""
-
-    points: str
-    one: str
-    text: str
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def sparkline(values: Array) -> Sparkline | None:
-    """The weights of a sample over the epochs; None without any.
-
-    >>> sparkline(__import__("numpy").array([1.0, 0.0])).points
-    '0.0,14.0 120.0,26.0'
-    """
-    if not len(values):
-        return None
-    high = max(2.0, float(values.max()))
-    values = values if len(values) > 1 else values.repeat(2)  # a line needs two points
-    y = [HEIGHT - 2 - (HEIGHT - 4) * float(value) / high for value in (*values, 1.0)]
-    points = " ".join(f"{WIDTH * k / (len(values) - 1):.1f},{height:.1f}" for k, height in enumerate(y[:-1]))
-    text = f"from {values[0]:.2f} to {values[-1]:.2f}, at most {values.max():.2f}"
-    return Sparkline(points, f"{y[-1]:.1f}", text)
+    return {
+        "keys": {"rank": rank, "index": int(audit.original[i]), "label": int(audit.given[i])},
+        "labels": labels,
+        "numbers": {key: float(number) for key, number in numbers.items()},
+        "image": picture.image if picture else "",
+        "history": audit.history[:, i].tolist(),
+    }
