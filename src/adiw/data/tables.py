@@ -115,7 +115,7 @@ def _pandas() -> Any:
 
 def _read_csv(path: Path) -> "DataFrame":
     """All values as text. pandas.read_csv is not used: it fills short rows with missing values."""
-    opening = gzip.open if path.suffix == ".gz" else open
+    pandas, opening = _pandas(), gzip.open if path.suffix == ".gz" else open
     rows: list[list[str]] = []
     try:
         with cast(IO[str], opening(path, "rt", encoding="utf-8-sig", newline="")) as file:
@@ -134,7 +134,7 @@ def _read_csv(path: Path) -> "DataFrame":
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read as comma-separated text ({error})") from error
     names = [name.strip() for name in rows[0]] if rows else []
-    return cast("DataFrame", _pandas().DataFrame(rows[1:], columns=names, dtype=str))
+    return cast("DataFrame", pandas.DataFrame(rows[1:], columns=names, dtype=str))
 
 
 def _read_parquet(path: Path) -> "DataFrame":
