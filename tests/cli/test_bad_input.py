@@ -130,7 +130,7 @@ def test_a_gpu_that_does_not_exist(adiw: Command) -> None:
         ("a,kind\n1,x\n2,x\n3,x\n", "column 'kind': expected at least two classes, found only 'x'"),
         ("a,kind\n1,x\n2,y,9\n", "t.csv, line 3: expected 2 values as in the first line, found 3"),
         ("1,2\n3,4\n", "expected column names in the first line, found numbers"),
-        ("", "expected a first line that names at least two columns"),
+        ("", "expected at least two columns"),
     ],
     ids=["infinite", "no-label", "regression", "one-class", "ragged", "no-header", "empty"],
 )
@@ -192,7 +192,7 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     output = adiw("run", "--model", "odd_models:not_a_network")
     assert "expected a torch.nn.Module from the factory, got type int" in refused(output)
     output = adiw("run", "--model", "odd_models:gone", "--out", "b")
-    assert "expected 'gone' in odd_models, found none; check the name" in refused(output)
+    assert "expected a function or class in odd_models, found none; check the name" in refused(output)
     output = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
     assert (
         "transform features needs a network with an attribute feature_layer that names its hidden layer"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from adiw.cli.console import one_line_errors
-from adiw.reports.audit import Audit, load_audit, write_csv
+from adiw.reports.audit import Audit, load_audit, ranked, write_csv
 from adiw.reports.audit_page import quality_line, render_audit
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
@@ -40,10 +40,9 @@ def audit(
 
 def _table(found: Audit, rows: int) -> Grid:
     """The first few samples."""
-    lines = []
-    for rank, i in enumerate(found.order[:rows].tolist(), start=1):
-        names = (found.name(values[i]) for values in (found.given, found.predicted))
-        numbers = (f"{values[i]:.3f}" for values in (found.scores, found.weights, found.mean_weights))
-        lines.append([Box(text) for text in (str(rank), str(found.original[i]), *names, *numbers)])
+    lines, numbers = ranked(found, rows), ["trust", "weight", "mean_weight"]
+    lines[numbers] = lines[numbers].map("{:.3f}".format)
+    shown = lines[["rank", "original_index", "given_name", "predicted_name", *numbers]].astype(str)
     head = [Head(name) for name in ("rank", "sample", "label", "predicted", "trust", "last weight", "mean weight")]
-    return Grid(f"The least trusted of {len(found.order)} training samples", head, lines, [quality_line(found)])
+    boxes = [[Box(text) for text in line] for line in shown.itertuples(index=False)]
+    return Grid(f"The least trusted of {len(found.order)} training samples", head, boxes, [quality_line(found)])

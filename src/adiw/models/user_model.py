@@ -21,7 +21,7 @@ def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) 
     Linear(in_features=256, out_features=10, bias=True)
     >>> build_user_model("adiw.models.mlp:HIDDEN", (64,), 10)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: model '...': expected a function or class in adiw.models.mlp, found one of type int
+    ValueError: model '...': expected a function or class in adiw.models.mlp, found one of type int; check the name
     """
     module_name, _, attribute = spec.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
@@ -39,7 +39,9 @@ def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) 
         factory = getattr(module, attribute, None)
         if not callable(factory):
             found = "none" if factory is None else f"one of type {type(factory).__name__}"
-            raise ValueError(f"model {spec!r}: expected a function or class in {module_name}, found {found}")
+            raise ValueError(
+                f"model {spec!r}: expected a function or class in {module_name}, found {found}; check the name"
+            )
         model = factory(input_shape, num_classes)
     if not isinstance(model, nn.Module):
         kind = type(model).__name__

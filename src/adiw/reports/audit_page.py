@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from adiw.reports.audit import Audit
-from adiw.reports.pictures import Picture, load_pictures
+from adiw.reports.audit import Audit, ranked
+from adiw.reports.pictures import load_pictures
 from adiw.reports.render_template import render
 
 
 def render_audit(audit: Audit, top: int) -> str:
     """The page with the ``top`` least trusted samples."""
-    shown = audit.order[:top].tolist()
+    lines = ranked(audit, top)
     pictures = {picture.index: picture for picture in load_pictures(audit.folder)}
-    labels = sorted({int(label) for label in audit.given[shown]})
     return render(
         "audit.html",
         title=f"Label audit: {audit.run.method} on {audit.run.settings.get('dataset', 'its data')}",
         summary=sentences(audit),
-        labels={label: audit.name(label) for label in labels},
+        labels={label: audit.name(label) for label in sorted(lines["given"].unique())},
         total=len(audit.order),
-        truth_known=audit.true is not None,
-        pictures=bool(pictures),
-        samples=[_sample(audit, rank, i, pictures.get(i)) for rank, i in enumerate(shown, start=1)],
+        kinds=["given", "predicted"] + ["true"] * (audit.true is not None),
+        pictures=pictures,
+        samples=lines.to_dict("records"),
+        epochs=[f"epoch_{epoch}" for epoch in audit.epochs],
     )
 
 
@@ -51,17 +49,3 @@ def quality_line(audit: Audit) -> str:
         f"{wrong} labels are known to be wrong: AUROC {area:.4f}; {share:.1%} of the {wrong} least trusted samples "
         f"are mislabelled (precision)."
     )
-
-
-def _sample(audit: Audit, rank: int, i: int, picture: Picture | None) -> dict[str, Any]:
-    """A row of the table."""
-    arrays = {"given": audit.given, "predicted": audit.predicted, "true": audit.true}
-    labels = {key: audit.name(labels[i]) for key, labels in arrays.items() if labels is not None}
-    numbers = {"trust": audit.scores[i], "weight": audit.weights[i], "mean": audit.mean_weights[i]}
-    return {
-        "keys": {"rank": rank, "index": int(audit.original[i]), "label": int(audit.given[i])},
-        "labels": labels,
-        "numbers": {key: float(number) for key, number in numbers.items()},
-        "image": picture.image if picture else "",
-        "history": audit.history[:, i].tolist(),
-    }
