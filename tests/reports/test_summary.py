@@ -38,6 +38,8 @@ def test_a_single_run_has_a_sentence_on_its_weights(tmp_path: Path) -> None:
         "Mean weight of intact samples 1.50, of mislabelled samples 0.10."
     )
     assert sentences(read_results(write_run(tmp_path / "b", "adiw-kl", [], None))) == ["One run, unfinished."]
+    dead = sentences(read_results(write_run(tmp_path / "c", "adiw-kl", [10.0], "dead")))
+    assert dead[0] == "One run, dead: epoch 1: broken."
 
 
 def test_a_sweep_has_sentences_on_missing_runs_and_the_paper(tmp_path: Path) -> None:

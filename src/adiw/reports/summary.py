@@ -60,7 +60,8 @@ def _against_paper(results: Results) -> str:
 
 def _one_run(trial: Trial) -> list[str]:
     """Status, accuracy and weights at the end of a single run."""
-    found = [f"One run, {'finished' if trial.status == 'done' else trial.status}."]
+    why = f": {trial.reason}" if trial.reason else ""
+    found = [f"One run, {'finished' if trial.status == 'done' else trial.status}{why}."]
     accuracy, epochs = trial.mean("accuracy"), len(trial.curves.get("accuracy", []))
     if accuracy is not None:
         found.append(f"Accuracy {accuracy:.2f}%, mean of the last {min(LAST, epochs)} of {epochs} epochs.")
