@@ -75,7 +75,7 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
             for measure in results.measures:
                 if any(curve_of(results.cells[row, column], measure)["mean"] for row in results.rows):
                     written += save(curves_figure(results, column, measure), folder, f"{measure}-{name}")
-            if weights_of(results, column):
+            if any(results.cells[row, column].weights for row in results.rows):
                 written += save(weights_figure(results, column), folder, f"weights-{name}")
         if any(seconds_alone(results, *place) for place in results.cells):
             written += save(time_figure(results), folder, "time")
@@ -143,19 +143,9 @@ def time_figure(results: Results) -> Figure:
     return figure
 
 
-def weights_of(results: Results, column: str) -> dict[str, dict[str, Any]]:
-    """Row -> the weights of its first finished trial; rows whose weights are all equal are excluded."""
-    found = {}
-    for row in results.rows:
-        first = next((trial.weights for trial in results.cells[row, column].done if trial.weights), None)
-        if first and any(group["box"][0] != group["box"][-1] for group in first["groups"].values()):
-            found[row] = first
-    return found
-
-
 def weights_figure(results: Results, column: str) -> Figure:
     """For each method a box plot (quartiles; whiskers at 5% and 95%) above a histogram of each group's weights."""
-    weights = weights_of(results, column)
+    weights = {row: found for row in results.rows if (found := results.cells[row, column].weights)}
     figure = Figure(figsize=(max(3.6, 1.0 + 1.75 * len(weights)), 4.6), layout="constrained")
     above, below = figure.subplots(2, len(weights), sharey="row", squeeze=False)
     for boxes, histogram, (row, found) in zip(above, below, weights.items(), strict=True):
