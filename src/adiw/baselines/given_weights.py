@@ -78,8 +78,18 @@ class Random(Uniform):
     1.0
     """
 
-    def __init__(self, *args: Any, generator: Generator | None = None, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(model, criterion, val_set, num_train, forward=forward)
         self.randomness = ResumableGenerator(generator)
 
     def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
@@ -121,9 +131,18 @@ class Fixed(Uniform):
     """
 
     def __init__(
-        self, model: nn.Module, criterion: Criterion, val_set: Any, num_train: int, *, weights: Tensor, **options: Any
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        val_set: Any,
+        num_train: int,
+        *,
+        weights: Tensor,
+        forward: Forward | None = None,
+        val_batch: int = 256,
+        generator: Generator | None = None,
     ) -> None:
-        super().__init__(model, criterion, val_set, num_train, **options)
+        super().__init__(model, criterion, val_set, num_train, forward=forward)
         self.weight_state.weights.copy_(_check_weights(weights, num_train))
 
     def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
