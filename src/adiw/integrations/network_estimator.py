@@ -109,9 +109,9 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Train on rows X (n, ...) and targets y (n,), weighted by the trusted samples.
 
-        Trusted samples are X_val (m, ...) and y_val (m,), or the rows of X where ``trusted`` (n,) is true. Without
-        them all weights are one, and a warning is issued: the targets in y are in doubt, so weights that match a
-        part of them would mean nothing.
+        Trusted samples are the rows of X where the boolean array ``trusted`` (n,) is true, or other rows X_val
+        (m, ...) with targets y_val (m,). Without them all weights are one, and a warning is issued: the targets in y
+        are in doubt, so weights that match a part of them would mean nothing.
         """
         self._check_arguments()
         previous = getattr(self, "_progress", None) if self.warm_start else None
