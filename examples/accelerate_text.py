@@ -23,10 +23,11 @@ def train(epochs: int = 16, folder: Path | None = None, start: int = 0) -> tuple
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2, dataloader_config=loading)
     model = tiny_bert()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    train_set = Indexed(train_set)  # new: samples get the column "index"
+    criterion = nn.CrossEntropyLoss(reduction="none")  # one loss per sample
+    train_set = Indexed(train_set, trusted)  # new: samples get the column "index"
     loader = DataLoader(train_set, batch_size=128, shuffle=True)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), trusted, len(train_set), forward=classify)  # new
+    reweight = ADIW(model, criterion, train_set.trusted, len(train_set), forward=classify)  # new
     accelerator.register_for_checkpointing(reweight)  # new
     if folder is not None and start > 0:
         accelerator.load_state(folder / str(start))

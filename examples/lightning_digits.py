@@ -42,12 +42,13 @@ def train(epochs: int = 25, folder: Path | None = None, start: Path | None = Non
     """Train and return the trainer. ``folder`` gets a checkpoint per epoch; ``start`` resumes from one."""
     torch.manual_seed(0)
     train_set, trusted, _ = noisy_digits()
-    train_set = Indexed(train_set)  # new: items become (x, y, index)
+    criterion = nn.CrossEntropyLoss(reduction="none")  # one loss per sample
+    train_set = Indexed(train_set, trusted)  # new: items become (x, y, index)
     trainer = pl.Trainer(
         max_epochs=epochs,
         callbacks=[
             *([] if folder is None else [ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)]),
-            Reweighting(lambda module, n: ADIW(module, nn.CrossEntropyLoss(reduction="none"), trusted, n)),  # new
+            Reweighting(lambda module, n: ADIW(module, criterion, train_set.trusted, n)),  # new
         ],
         accelerator="cpu",
         logger=False,

@@ -19,9 +19,10 @@ def train(epochs: int = 25, folder: Path | None = None, start: int = 0) -> dict[
     train_set, trusted, _ = noisy_digits()
     model = MLP((64,), num_classes=10)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    criterion = nn.CrossEntropyLoss(reduction="none")  # one loss per sample
     parts = {"model": model, "optimizer": optimizer}
-    train_set = adiw.Indexed(train_set)  # new: items become (x, y, index)
-    reweight = parts["adiw"] = adiw.ADIW(model, nn.CrossEntropyLoss(reduction="none"), trusted, len(train_set))  # new
+    train_set = adiw.Indexed(train_set, trusted)  # new: items become (x, y, index)
+    reweight = parts["adiw"] = adiw.ADIW(model, criterion, train_set.trusted, len(train_set))  # new
     loader = DataLoader(train_set, batch_size=128, shuffle=True, drop_last=True)
     if folder is not None and start > 0:
         states = torch.load(folder / f"{start}.pt", weights_only=True)
@@ -31,7 +32,7 @@ def train(epochs: int = 25, folder: Path | None = None, start: int = 0) -> dict[
     for epoch in range(start, epochs):
         torch.manual_seed(epoch)  # the order of an epoch depends on its number alone, so a resumed run has the same
         for x, y, index in loader:  # was: for x, y in loader:
-            loss = reweight(model(x), y, index)  # was: loss = nn.functional.cross_entropy(model(x), y)
+            loss = reweight(model(x), y, index)  # was: loss = criterion(model(x), y).mean()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -7,7 +7,7 @@ import tempfile
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
 
-from adiw.integrations.huggingface import ReweightingMixin  # new
+from adiw.integrations.huggingface import Indexed, ReweightingMixin  # new
 from noisy_text import TOPICS, WORDS, noisy_sentences
 
 
@@ -43,6 +43,8 @@ def train(folder: str, epochs: int = 16, start: str | None = None) -> Trainer:
         disable_tqdm=True,
         use_cpu=True,
     )
+
+    train_set = Indexed(train_set, trusted)  # new: trusted samples are trained on as well
 
     class ReweightedTrainer(ReweightingMixin, Trainer):  # new
         trusted_set = trusted  # new

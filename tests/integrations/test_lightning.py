@@ -85,7 +85,7 @@ def test_the_weights_are_those_of_a_plain_loop(tmp_path: Path) -> None:
 
     model, sampler = Module(), Shuffled()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    reweight = ADIW(model, CRITERION, VAL, 40, generator=Generator().manual_seed(0))
+    reweight = ADIW(model, CRITERION, VAL, 40, "kl", generator=Generator().manual_seed(0))
     for epoch in range(3):
         sampler.set_epoch(epoch)
         for x, y, index in loader(sampler=sampler):

@@ -20,5 +20,6 @@ def test_the_code_runs_and_finds_the_wrong_labels(monkeypatch: pytest.MonkeyPatc
     exec(
         compile("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)), PAGE.name, "exec"), names
     )
-    right = names["labels"] == names["truth"]
-    assert names["weights"][right].mean() > 2 * names["weights"][~right].mean()
+    right = (names["labels"] == names["truth"])[50:]  # the trusted samples come first in x
+    weights = names["weights"][: len(right)]
+    assert weights[right].mean() > 2 * weights[~right].mean()

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.indexed import Indexed, TrustedSamples
 from adiw.reweighting.sample_index import REPEATS
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.weight_state import WeightState
@@ -56,6 +56,12 @@ def find_indexed(dataset: Any) -> Indexed | None:
     while dataset is not None and not isinstance(dataset, Indexed):
         dataset = getattr(dataset, "dataset", None)
     return dataset
+
+
+def joined_samples(dataset: Any) -> TrustedSamples | None:
+    """The trusted samples that ``adiw.Indexed(train_set, trusted)`` joined to a training set; None without them."""
+    indexed = find_indexed(dataset)
+    return None if indexed is None else indexed.joined
 
 
 def count_samples(dataset: Any) -> int:

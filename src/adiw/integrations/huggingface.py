@@ -16,7 +16,7 @@ from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
 from adiw.integrations.data_collators import Collated, CollateWithIndex
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.indexed import Indexed, TrustedSamples
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 
@@ -79,7 +79,8 @@ class ReweightingMixin(Trainer):
     them in ``adiw.pt``, from which ``train(resume_from_checkpoint=...)`` resumes.
 
     Attributes:
-        trusted_set: the trusted samples, with the columns of ``train_dataset``.
+        trusted_set: the trusted samples, with the columns of ``train_dataset``; not needed where the training set is
+            ``adiw.Indexed(train_set, trusted)``, which trains on them as well.
         method: the weighting method, created when training starts.
     """
 
@@ -158,14 +159,17 @@ class ReweightingMixin(Trainer):
         self._check_settings()
         num_train = checks.count_samples(self.train_dataset)
         if self.method is None or self._method_of is not model:
-            loader = self.get_test_dataloader(self.trusted_set)  # its collator removes unused columns
-            trusted = Collated(loader.dataset, loader.collate_fn)
+            joined = checks.joined_samples(self.train_dataset)
+            loader = self.get_test_dataloader(self.trusted_set if joined is None else joined)
+            trusted: Any = Collated(loader.dataset, loader.collate_fn)  # the collator removes unused columns
+            if joined is not None:
+                trusted = TrustedSamples(trusted, joined.index)
             self.method = checks.check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
             self._method_of = model
         checks.check_length(self.method, self.train_dataset)
 
     def _check_settings(self) -> None:
-        if self.trusted_set is None:
+        if self.trusted_set is None and checks.joined_samples(self.train_dataset) is None:
             raise ValueError(
                 "there is no trusted set: class WeightedTrainer(ReweightingMixin, Trainer): trusted_set = ..."
             )

@@ -33,6 +33,7 @@ from adiw.integrations.skorch import (
     seeded,
 )
 from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mask
+from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.transforms import Transform
 
 FEWEST_TO_STOP = 20  # trusted samples: a part of fewer cannot tell a better epoch from a worse one
@@ -208,7 +209,9 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         net.set_params(max_epochs=epochs, verbose=int(self.verbose))
         reweight = None
         if len(roles.matched):
-            trusted = TensorDataset(dense(rows, roles.matched), torch.from_numpy(targets[roles.matched]))
+            trusted: Any = TensorDataset(dense(rows, roles.matched), torch.from_numpy(targets[roles.matched]))
+            if self.join_trusted:
+                trusted = TrustedSamples(trusted, torch.as_tensor(roles.matched))
             reweight = self._reweight(net, trusted, len(targets), transform, progress.warmup_steps, seed)
         # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
         drawn = min(len(roles.train), steps * int(self.batch_size))
@@ -238,7 +241,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
     def _reweight(
         self,
         net: ReweightedNet,
-        trusted: TensorDataset,
+        trusted: Any,
         num_train: int,
         transform: Literal["loss"] | Transform | None,
         warmup_steps: int | None,

@@ -56,16 +56,16 @@ class Indexed(Dataset[Any]):
                 "weights are stored by index, so samples need fixed indices (put the DataLoader around Indexed)"
             )
         self.dataset = dataset
-        self._trusted = None if trusted is None else _join(dataset, trusted)
+        self.joined = None if trusted is None else _join(dataset, trusted)
         # Position in the training set -> number of the trusted sample there.
-        self._number = {} if self._trusted is None else {p: j for j, p in enumerate(self._trusted.index.tolist())}
+        self._number = {} if self.joined is None else {p: j for j, p in enumerate(self.joined.index.tolist())}
 
     @property
     def trusted(self) -> TrustedSamples:
         """The trusted samples, with their positions in this data set."""
-        if self._trusted is None:
+        if self.joined is None:
             raise ValueError("there are no trusted samples: adiw.Indexed(train_set, trusted) joins them")
-        return self._trusted
+        return self.joined
 
     def __len__(self) -> int:
         return max(len(self.dataset), 1 + max(self._number, default=-1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,15 +23,15 @@ class Summary:
     max: float
     share_zero: float  # fraction of samples whose weight is below 1e-6
     share_at_bound: float  # fraction of samples at the largest weight allowed; nan without a bound
-    objective: float  # of the divergence on the last batch; nan before the first step
+    objective: float  # of the divergence on the last batch; nan before the first step and without a divergence
     nonfinite_train: int  # training losses that were not finite, counted over all steps
     nonfinite_val: int  # validation losses that were not finite, counted over all evaluations
 
     def __str__(self) -> str:
+        objective = "" if math.isnan(self.objective) else f", objective {self.objective:.4g}"
         return (
             f"step {self.steps}: effective sample size {self.ess:.0f}, "
-            f"weights mean {self.mean:.3f} max {self.max:.3g}, "
-            f"{self.share_zero:.1%} at zero, objective {self.objective:.4g}"
+            f"weights mean {self.mean:.3f} max {self.max:.3g}, {self.share_zero:.1%} at zero{objective}"
         )
 
 
