@@ -79,7 +79,8 @@ def test_every_setting_is_an_option_with_its_default(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")  # one line for each option
     lines = adiw(command, "--help").out.splitlines()
-    assert not any(line.startswith(f"│ --{name.replace('_', '-')} ") for name in without for line in lines)
+    hidden = set(without) - {"steps"}  # profile has an option of its own of this name
+    assert not any(line.startswith(f"│ --{name.replace('_', '-')} ") for name in hidden for line in lines)
     for field in [field for field in dataclasses.fields(Settings) if field.name not in without]:
         (line,) = [line for line in lines if line.startswith(f"│ --{field.name.replace('_', '-')} ")]
         assert field.metadata["text"] in line

@@ -17,7 +17,7 @@ from adiw.experiments.step_time import StepTime, compare
 from adiw.reports.grid import Box, Grid, Head, to_text
 
 # A timed step does not depend on them.
-UNUSED = ("epochs", "decay", "decay_every", "selection")
+UNUSED = ("epochs", "steps", "decay", "decay_every", "selection", "hold_out", "fine_tune_epochs")
 
 
 @partial(settings_options, without=UNUSED)
