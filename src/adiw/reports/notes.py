@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.experiments.run_record import LAST
 from adiw.reports.comparison import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results
@@ -18,12 +17,13 @@ NOT_RUN = f"Not run yet ({NONE}): "
 def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[str]:
     """The notes of the accuracy table."""
     judged = _names(trial.record.get("judged_on") for trial in results.trials) or "nothing yet"
-    plan = f"{counted(results.planned or 0, 'trial')} of {results.epochs} epochs planned"
+    length = "" if results.epochs is None else f" of {results.epochs} epochs"
+    plan = f"{counted(results.planned or 0, 'trial')}{length} planned"
     timed = (
         f" Seconds per epoch: training only, {_alone(results)}, without the first epoch." if results.timing else ""
     )
     return [
-        f"Ours: mean (standard deviation) over the last {LAST} epochs of all finished trials, {plan}; "
+        f"Ours: mean (standard deviation) over {results.used_epochs} of all finished trials, {plan}; "
         f"evaluated on: {judged}.{timed} {DIFFERENCE}",
         _about_bold(results, best),
         *_not_run(results),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from adiw.experiments.run_record import LAST
 from adiw.reports.charts import chart_data
 from adiw.reports.grid import NONE
 from adiw.reports.notes import deviation
@@ -103,11 +102,11 @@ def _measure(results: Results, measure: str) -> Table:
 
 def _explanation(results: Results, cells: list[Figure]) -> str:
     if results.planned is not None:
-        text = f"In percent: mean (std) over the last {LAST} epochs of all finished trials."
+        text = f"In percent: mean (std) over {results.used_epochs} of all finished trials."
     elif any(cell.std for cell in cells):
-        text = f"In percent: mean over the last {LAST} epochs, and in brackets the std between seeds."
+        text = f"In percent: mean over {results.used_epochs}, and in brackets the std between seeds."
     else:
-        text = f"In percent: mean over the last {LAST} epochs."
+        text = f"In percent: mean over {results.used_epochs}."
     text += " Below: the paper's figure, and ours - paper." * any(cell.paper for cell in cells)
     return text + f" {NONE}: not run yet." * any(not cell.trials for cell in results.cells.values())
 

@@ -116,7 +116,7 @@ def _incomplete(cell: Cell, planned_epochs: int | None) -> str:
     if not cell.trials:
         return ""
     parts = [f"{len(cell.done)} of {len(cell.trials) + len(cell.missing)} trials, {cell.note}"] if cell.note else []
-    if cell.epochs and cell.epochs != [planned_epochs]:
+    if cell.epochs and planned_epochs and cell.epochs != [planned_epochs]:
         parts.append(f"{' and '.join(map(str, cell.epochs))} epochs")
     return ", ".join(parts)
 
