@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from adiw.data import ImageFiles
 from adiw.engine import checkpoint
+from adiw.experiments import splits as splits_module
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.run import Engine, Interrupted, run
@@ -19,6 +21,7 @@ from adiw.experiments.splits import Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.models import build
 from tests.experiments.test_resume import assert_same_run, stop_after
+from tests.experiments.test_run import image_settings
 
 CPU = torch.device("cpu")
 
@@ -145,3 +148,17 @@ def test_networks_with_buffers_are_kept_whole() -> None:
     with best.loaded(model):
         assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     assert any(not torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_images_of_a_trusted_folder_are_held_out_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splits_module, "LEAST_HELD_OUT", 8)
+    given = {"trusted_folder": str(tmp_path / "trusted"), "hold_out": 0.5, "epochs": 2}
+    settings = image_settings(tmp_path, "mixed", **given)
+    splits = load_splits(settings)
+    train, trusted, held_out, mixed = splits.train, splits.trusted, splits.held_out, splits.mixed
+    for samples in (train, trusted, held_out, mixed):
+        assert isinstance(samples, ImageFiles)
+    assert (len(train), len(trusted), len(held_out)) == (12, 8, 8)  # type: ignore[arg-type]
+    assert not set(held_out.paths) & set(mixed.paths)  # type: ignore[union-attr]
+    assert len(mixed) == 20
+    assert run(settings, tmp_path / "run", engine=Engine(CPU, 0))["held_out"] == 8
