@@ -135,9 +135,7 @@ def run_epochs(
     folder.write_rows("metrics.jsonl", training.metrics)
     folder.write_rows("timing.jsonl", training.timing)
     status, reason = yield from _train(training, folder, progress, stop)
-    result = _result(settings, device, status, reason, training.metrics, training.timing, training.train_epochs)
-    result |= {"held_out": 0 if splits.held_out is None else len(splits.held_out)} if settings.hold_out else {}
-    result |= training.best.record(training.metrics)
+    result = _result(settings, device, status, reason, training)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
     _write_outcome(training, folder, result)
@@ -163,24 +161,19 @@ def _write_dead(folder: Folder, settings: Settings, device: torch.device, reason
     """Write the files of a run that is dead before its first epoch."""
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
-    folder.write_json("result.json", _result(settings, device, "dead", reason, [], []))
+    folder.write_json("result.json", _result(settings, device, "dead", reason))
     folder.write_sums("config.json", "result.json")
 
 
 def _result(
-    settings: Settings,
-    device: torch.device,
-    status: str,
-    reason: str | None,
-    metrics: list[Row],
-    timing: list[Row],
-    train_epochs: int | None = None,
+    settings: Settings, device: torch.device, status: str, reason: str | None, training: TrainingRun | None = None
 ) -> dict[str, Any]:
-    """The content of result.json: status, figures, settings and provenance."""
+    """The content of result.json: status, figures, settings and provenance; without ``training`` no epoch was run."""
+    figures = summarise([], []) if training is None else training.figures()
     return {
         "status": status,
         "reason": reason,
-        **summarise(metrics, timing, train_epochs),
+        **figures,
         "judged_on": "selection split" if settings.selection else "test set",
         "settings": settings.as_dict(),
         **provenance(device),

@@ -24,6 +24,7 @@ from adiw.experiments.evaluation import Evaluation
 from adiw.experiments.methods import Context, find
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, load_optimizer_state
 from adiw.experiments.resume import check_same
+from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, with_augmentation
 from adiw.matching.weight_limits import effective_sample_size
@@ -225,6 +226,13 @@ class TrainingRun:
         trusted = self.splits.shifted.trusted.to(self.device)  # empty with a trusted_folder
         zeros = torch.zeros(len(self.splits.train), device=self.device)
         return zeros.index_copy_(0, trusted, weights[: len(trusted)])
+
+    def figures(self) -> dict[str, Any]:
+        """The figures for result.json: of the last epochs, or of the best epoch if samples are held out."""
+        found = summarise(self.metrics, self.timing, self.train_epochs)
+        if self.settings.hold_out:
+            found["held_out"] = 0 if self.splits.held_out is None else len(self.splits.held_out)
+        return found | self.best.record(self.metrics)
 
     def state(self) -> dict[str, Any]:
         """Everything that the next epoch depends on, and the rows so far."""
