@@ -25,10 +25,10 @@ def test_a_run_prints_its_accuracy_and_its_folder(adiw: Command) -> None:
     result = json.loads(Path("runs/digits-uniform-0/result.json").read_text())
     assert output.out == (
         f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% (test set, epoch "
-        f"{result['best']['epoch']}, best of 2 on 20 held-out trusted samples; the last epoch has "
+        f"{result['best']['epoch']}, best of 2 on 30 held-out trusted samples; the last epoch has "
         f"{result['last']['accuracy']:.2f}%)\nfiles are in runs/digits-uniform-0\n"
     )
-    assert result["settings"]["hold_out"] == 0.2
+    assert result["settings"]["hold_out"] == 0.3
     output = adiw(*RUN, "--hold-out", 0, "--out", "r")
     result = json.loads(Path("r/result.json").read_text())
     assert output.out == (
@@ -40,7 +40,7 @@ def test_a_run_prints_its_accuracy_and_its_folder(adiw: Command) -> None:
 def test_few_trusted_samples_are_all_used_and_that_is_said(adiw: Command) -> None:
     output = adiw(*RUN, "--trusted", 50, "--json", "--out", "r")
     assert output.err == (
-        "adiw: the last epoch is kept, not the best: --hold-out 0.2 of 50 trusted samples are fewer than 20\n"
+        "adiw: the last epoch is kept, not the best: --hold-out 0.3 of 50 trusted samples are fewer than 20\n"
     )
     assert json.loads(output.out)["held_out"] == 0
 
@@ -70,8 +70,8 @@ def test_an_old_folder_is_resumed_without_holding_out(adiw: Command) -> None:
     assert "hold_out" not in json.loads(Path("r/config.json").read_text())
     output = adiw("run", "--resume", "--out", "r", "--epochs", 3, "--hold-out", 0, "--json")
     assert "best" not in json.loads(output.out)
-    refused = adiw("run", "--resume", "--out", "r", "--hold-out", 0.2)
-    assert (refused.code, "(hold_out was 0.0, is 0.2)" in refused.err) == (2, True)
+    refused = adiw("run", "--resume", "--out", "r", "--hold-out", 0.3)
+    assert (refused.code, "(hold_out was 0.0, is 0.3)" in refused.err) == (2, True)
 
 
 def test_as_json_the_output_is_one_object(adiw: Command) -> None:
