@@ -178,7 +178,7 @@ class Settings:
 
         >>> table = resolve({"dataset": "csv"})
         >>> table.train_epochs(samples=32_000), table.train_epochs(samples=500), resolve({}).train_epochs(500)
-        (11, 200, 60)
+        (10, 200, 60)
         """
         if self.epochs is not None:
             return self.epochs
