@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 
 from adiw import estimate_weights
 from adiw.divergences import KL, MMD
-from adiw.reports.figures.style import INTACT, MISLABELLED, row_styles, styled
+from adiw.reports.figures import INTACT, MISLABELLED, row_styles, styled
 from adiw.reports.folders import read_sweep
 from adiw.reports.results import Results
 

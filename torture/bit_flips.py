@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import pickle
 import struct
 import sys
 import tempfile
@@ -147,15 +146,10 @@ def data_sets(work: Path) -> list[Target]:
             write(work / "gz" / "fashion-mnist" / f"{part}-{kind}-ubyte.gz", gzip.compress(payload))
             write(work / "idx" / "fashion-mnist" / f"{part}-{kind}-ubyte", payload)
     binary = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1).tobytes()
-    batch = pickle.dumps({b"data": images, b"labels": labels.tolist()}, protocol=2)
-    for layout, payload in zip(cifar.CIFAR10_LAYOUTS, (binary, batch), strict=True):
-        for name in (*layout.train, *layout.test):
-            write(work / layout.folder / layout.folder / name, payload)
+    for name in (*cifar.CIFAR10_TRAIN, *cifar.CIFAR10_TEST):
+        write(work / "cifar-10-batches-bin" / name, binary)
     found = [Target(f"Fashion-MNIST, {kind}", work / kind / "fashion-mnist", fashion, ()) for kind in ("gz", "idx")]
-    found += [
-        Target(f"CIFAR-10, {layout.folder}", work / layout.folder / layout.folder, cifar10, ())
-        for layout in cifar.CIFAR10_LAYOUTS
-    ]
+    found.append(Target("CIFAR-10", work / "cifar-10-batches-bin", cifar10, ()))
     return [replace(target, files=tuple(sorted(file.name for file in target.folder.iterdir()))) for target in found]
 
 
@@ -180,22 +174,16 @@ def splits(data: Any) -> list[Any]:
 @contextmanager
 def small_digests(work: Path) -> Iterator[None]:
     """Let the loaders expect the digests of the small files instead of the official ones."""
-    before, layouts = dict(fashion_mnist.DIGESTS), cifar.CIFAR10_LAYOUTS
-    folder = work / "idx" / "fashion-mnist"
-    fashion_mnist.DIGESTS.update({name: digest(folder / name) for name in before})
-    cifar.CIFAR10_LAYOUTS = tuple(
-        replace(
-            layout,
-            train={name: digest(work / layout.folder / layout.folder / name) for name in layout.train},
-            test={name: digest(work / layout.folder / layout.folder / name) for name in layout.test},
-        )
-        for layout in layouts
-    )  # type: ignore[assignment]
+    tables = {"idx/fashion-mnist": [fashion_mnist.DIGESTS]}
+    tables["cifar-10-batches-bin"] = [cifar.CIFAR10_TRAIN, cifar.CIFAR10_TEST]
+    found = [(table, dict(table), work / folder) for folder, several in tables.items() for table in several]
+    for table, official, folder in found:
+        table.update({name: digest(folder / name) for name in official})
     try:
         yield
     finally:
-        fashion_mnist.DIGESTS.update(before)
-        cifar.CIFAR10_LAYOUTS = layouts
+        for table, official, _ in found:
+            table.update(official)
 
 
 def digest(file: Path) -> str:

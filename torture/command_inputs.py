@@ -72,32 +72,17 @@ SWEEP: dict[str, tuple[str, ...]] = {
     "processes": ("-1", "0", "abc", ""),
     "device": TEXTS,
 }
-PROFILE = {key: RUN[key] for key in ("batch", "val-batch", "val-every", "shift", "trusted", "device")}
-PROFILE |= {"steps": COUNTS, "rounds": COUNTS, "dataset": TEXTS}
 
 
 def command(random: Random, work: Path) -> list[str]:
     """The arguments of a command; most have an error in them."""
     out = ["--out", str(work / "out" / str(random.randrange(10**9)))]
-    kind = random.choice(
-        ("run",) * 5 + ("sweep", "profile", "report", "report", "audit", "audit", "data", "demo", "odd")
-    )
+    kind = random.choice(("run",) * 5 + ("sweep", "report", "report", "audit", "audit", "data", "demo", "odd"))
     if kind == "run":
         return ["run", *SMALL, *out, *options(random, RUN)]
     if kind == "sweep":
         name = random.choice(("fmnist-noise", "fmnist-prior", "cifar10-noise", *TEXTS, recipe(random, work)))
         return ["sweep", name, "--data-root", "nowhere", "--device", "cpu", *out, *options(random, SWEEP)]
-    if kind == "profile":
-        return [
-            "profile",
-            "--device",
-            "cpu",
-            "--data-root",
-            "nowhere",
-            "--dataset",
-            "cifar10",
-            *options(random, PROFILE),
-        ]
     if kind in ("report", "audit"):
         path = random.choice((*TEXTS, "/dev/null", str(work), folder(random, work), folder(random, work)))
         return [kind, path, *(["--top", random.choice(COUNTS)] if kind == "audit" and random.random() < 0.3 else [])]

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from adiw.baselines import Fixed, Random, Uniform
-from adiw.baselines.random import rectified_gaussian
+from adiw.baselines.given_weights import rectified_gaussian
 from tests.baselines.suite import BATCH, N, X, Y, make, make_model, one_step
 
 INDEX = torch.arange(BATCH)

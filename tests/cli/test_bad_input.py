@@ -130,7 +130,7 @@ def test_a_gpu_that_does_not_exist(adiw: Command) -> None:
         ("a,kind\n1,x\n2,x\n3,x\n", "column 'kind': expected at least two classes, found only 'x'"),
         ("a,kind\n1,x\n2,y,9\n", "t.csv, line 3: expected 2 values as in the first line, found 3"),
         ("1,2\n3,4\n", "expected column names in the first line, found numbers"),
-        ("", "expected a first line that names at least two columns"),
+        ("", "expected at least two columns"),
     ],
     ids=["infinite", "no-label", "regression", "one-class", "ragged", "no-header", "empty"],
 )
@@ -192,7 +192,7 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     output = adiw("run", "--model", "odd_models:not_a_network")
     assert "expected a torch.nn.Module from the factory, got type int" in refused(output)
     output = adiw("run", "--model", "odd_models:gone", "--out", "b")
-    assert "expected 'gone' in odd_models, found none; check the name" in refused(output)
+    assert "expected a function or class in odd_models, found none; check the name" in refused(output)
     output = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
     assert (
         "transform features needs a network with an attribute feature_layer that names its hidden layer"
@@ -251,3 +251,22 @@ def test_a_file_that_cannot_be_opened_is_named(adiw: Command) -> None:
     Path("r/metrics.jsonl").unlink()
     Path("r/metrics.jsonl").mkdir()
     assert refused(adiw(*RUN, "--resume")).startswith("r/metrics.jsonl.part: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--method", "adiw-kl", "--critic", "exact"], "adiw-kl does not use --critic; its options are --"),
+        (
+            ["--method", "adiw-ls", "--step", "local", "--critic", "exact"],
+            "adiw-ls does not use --critic, --step;",
+        ),
+        (["--method", "diw", "--penalty", 1.0], "diw does not use --penalty; its options are --width, --solver"),
+        (["--method", "uniform", "--width", 0.1], "uniform does not use --width; its options are none of these"),
+    ],
+)
+def test_options_that_the_method_does_not_use_are_refused(adiw: Command, options: list[object], message: str) -> None:
+    output = adiw("run", "--epochs", 1, "--out", "r", *options)
+    assert output.code == 2
+    assert message in output.err
+    assert not Path("r").exists()

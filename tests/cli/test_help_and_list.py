@@ -11,7 +11,6 @@ import sys
 import pytest
 
 from adiw.cli import main
-from adiw.cli.profile import UNUSED
 from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES
 from adiw.experiments.methods import METHODS
@@ -29,7 +28,7 @@ def test_python_m_adiw_is_the_command() -> None:
     assert done.stderr == ""
 
 
-COMMANDS = ("demo", "run", "sweep", "report", "audit", "profile", "list", "data")
+COMMANDS = ("demo", "run", "sweep", "report", "audit", "list", "data")
 
 
 def test_help_names_all_commands(adiw: Command) -> None:
@@ -62,7 +61,7 @@ def test_the_list_has_every_name(adiw: Command) -> None:
     assert "; write class-prior:MU,RHO\n" in output.out
 
 
-@pytest.mark.parametrize("command", [["list"], *([name, "--help"] for name in ("run", "sweep", "profile"))])
+@pytest.mark.parametrize("command", [["list"], *([name, "--help"] for name in ("run", "sweep"))])
 def test_help_and_list_have_no_stray_spaces(
     adiw: Command, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
@@ -73,19 +72,20 @@ def test_help_and_list_have_no_stray_spaces(
         assert all(line == line.rstrip() for line in text.splitlines())
 
 
-@pytest.mark.parametrize(("command", "without"), [("run", ()), ("profile", UNUSED)])
-def test_every_setting_is_an_option_with_its_default(
-    adiw: Command, monkeypatch: pytest.MonkeyPatch, command: str, without: tuple[str, ...]
-) -> None:
+def test_every_setting_is_an_option_with_its_default(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "400")  # one line for each option
-    lines = adiw(command, "--help").out.splitlines()
-    hidden = set(without) - {"steps"}  # profile has an option of its own of this name
-    assert not any(line.startswith(f"│ --{name.replace('_', '-')} ") for name in hidden for line in lines)
-    for field in [field for field in dataclasses.fields(Settings) if field.name not in without]:
+    lines = adiw("run", "--help").out.splitlines()
+    for field in dataclasses.fields(Settings):
         (line,) = [line for line in lines if line.startswith(f"│ --{field.name.replace('_', '-')} ")]
         assert field.metadata["text"] in line
         default = default_text(field.name)
         assert f"[default: {default}]." in line if default else "[default" not in line
+
+
+@pytest.mark.parametrize("command", [["run"], ["sweep"], ["list"], ["data", "get"]])
+def test_flags_show_no_type(adiw: Command, command: list[str]) -> None:
+    lines = [line for line in adiw(*command, "--help").out.splitlines() if "--help" not in line]
+    assert not any("<bool>" in line or "BOOL" in line for line in lines)
 
 
 def test_the_list_as_json_is_the_tables(adiw: Command) -> None:

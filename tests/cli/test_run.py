@@ -111,8 +111,6 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
         "step_size": 0.3,
         "penalty": 0.02,
         "critic": "network",
-        "step": "local",
-        "solver": "osqp",
         "val_batch": 50,
         "val_refresh": 10,
         "val_every": 2,
@@ -134,8 +132,12 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
     assert adiw("run", "--out", "r", *given, *flags).code == 0
     config = json.loads(Path("r/config.json").read_text())
     on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16"), True)
-    given_later = {"dataset": "digits", "path": None, "target": None, "trusted_file": None, "trusted_folder": None}
-    assert config == {**options, **on, **given_later}
+    others = {"dataset": "digits", "step": None, "solver": "gpu"}
+    others |= dict.fromkeys(("path", "target", "trusted_file", "trusted_folder"))
+    assert config == {**options, **on, **others}
+    for method, option, value in (("adiw-km", "step", "local"), ("diw", "solver", "osqp")):
+        assert adiw("run", "--out", method, "--epochs", 1, "--method", method, f"--{option}", value).code == 0
+        assert json.loads(Path(method, "config.json").read_text())[option] == value
 
 
 def test_a_run_is_resumed_with_the_settings_of_its_folder(adiw: Command) -> None:

@@ -2,11 +2,9 @@
 
 import gzip
 import io
-import pickle
 import struct
 import tarfile
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from PIL import Image
@@ -42,18 +40,6 @@ def cifar_pixels(n: int) -> np.ndarray:
 def cifar_record(labels: list[list[int]]) -> bytes:
     """Binary batch: the label bytes of each record, then its pixels."""
     return np.concatenate([np.array(labels, np.uint8), cifar_pixels(len(labels))], axis=1).tobytes()
-
-
-class Python2Pickler(pickle._Pickler):  # type: ignore[name-defined]
-    """Writes bytes as Python 2 wrote its strings, which is how the official batches were made."""
-
-    dispatch: ClassVar = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
-
-    def save_bytes(self, value: bytes) -> None:
-        self.write(pickle.BINSTRING + struct.pack("<i", len(value)) + value)
-        self.memoize(value)
-
-    dispatch[bytes] = save_bytes
 
 
 def write_image(path: Path, colour: tuple[int, int, int] = (200, 100, 50), size: tuple[int, int] = (20, 10)) -> None:

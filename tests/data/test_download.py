@@ -195,7 +195,7 @@ def test_data_sets_without_a_download(tmp_path):
 
 def test_sources_are_data_sets_at_their_official_addresses():
     assert set(SOURCES) < set(DATASETS)
-    assert SOURCES["cifar100"].files == {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"}
+    assert SOURCES["cifar100"].files == {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"}
     assert not any(source.address.endswith("/") for source in SOURCES.values())
 
 

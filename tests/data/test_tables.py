@@ -243,7 +243,7 @@ def test_bad_rows_are_named(tmp_path, row, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "names at least two columns"),
+        ("", "expected at least two columns"),
         ("a;b;y\n1;2;x\n", "separated by commas"),
         ("1,2,3\n4,5,6\n", "found numbers"),
         ("a,a,y\n1,2,x\n", "found twice: a"),

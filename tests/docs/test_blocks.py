@@ -30,7 +30,7 @@ ELSEWHERE = {
         for name in ("plain-pytorch", "lightning", "huggingface")
     },
 }
-NEEDS = {"docs/scikit-learn.md": "skorch", "docs/data-sets.md": "pandas"}
+NEEDS = {"docs/scikit-learn.md": ("skorch", "pandas"), "docs/data-sets.md": ("pandas",)}
 SHELL = {"sh", ""}  # the blocks of the README have no language
 
 
@@ -66,8 +66,8 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(
     python = [block for block in blocks_of(page) if block.language == "python"]
     if not python or name in ELSEWHERE:
         return
-    if name in NEEDS:
-        pytest.importorskip(NEEDS[name], reason=f"{name} needs an extra")
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package, reason=f"{name} needs an extra")
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     ran = run(python, name)

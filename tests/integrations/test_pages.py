@@ -36,14 +36,15 @@ def test_every_task_has_a_row_with_the_margin_of_its_script(name: str) -> None:
     assert margin in shown.split()
 
 
-def test_every_argument_of_the_classifier_is_listed_with_its_default() -> None:
+def test_every_argument_of_the_estimators_is_listed_with_its_default() -> None:
     pytest.importorskip("skorch", reason="needs the extra adiw[sklearn]")
     import torch
 
-    from adiw.integrations.sklearn import ReweightedClassifier
+    from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
 
     shown = {name.strip("`"): default.strip("`") for name, default, _ in rows("scikit-learn.md", r"`[a-z_]+`")}
     defaults = ReweightedClassifier().get_params()
+    assert ReweightedRegressor().get_params() == defaults
     assert shown.keys() == defaults.keys()
     for name, default in defaults.items():
         assert eval(shown[name], {"torch": torch}) == default, name

@@ -1,4 +1,4 @@
-"""ReweightedClassifier: accuracy under wrong labels, and scikit-learn's own checks."""
+"""ReweightedClassifier and ReweightedRegressor: accuracy under wrong labels, and scikit-learn's own checks."""
 
 from __future__ import annotations
 
@@ -13,21 +13,28 @@ from torch import nn
 
 pytest.importorskip("skorch", reason="needs the extra adiw[sklearn]")
 
+from scipy.sparse import csr_array, issparse
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from skorch.callbacks import LRScheduler
 
+from adiw import Features
 from adiw.divergences import KL
-from adiw.integrations.sklearn import ReweightedClassifier
+from adiw.integrations.network_training import BestEpoch
+from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
+from adiw.integrations.skorch import ReweightedNet
 
 MARGIN = 0.10  # of accuracy on digits with 40% wrong labels, over the same classifier without trusted samples
-untrusted = pytest.mark.filterwarnings("ignore:ReweightedClassifier.fit without trusted samples:UserWarning")
+untrusted = pytest.mark.filterwarnings(r"ignore:\w+.fit without trusted samples:UserWarning")
 
 
 class Noisy(NamedTuple):
@@ -81,17 +88,28 @@ def dropping(input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     return nn.Sequential(nn.Linear(*input_shape, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, num_classes))
 
 
-class Trusting(ReweightedClassifier):
+class Trusting:
     """Takes the training set as its trusted set: the checks call fit(X, y), and must reach the weights."""
 
-    def fit(self, X: Any, y: Any) -> Trusting:
-        return super().fit(X, y, X_val=X, y_val=y)
+    def fit(self, X: Any, y: Any) -> Any:
+        return super().fit(X, y, X_val=X, y_val=y)  # type: ignore[misc]
+
+
+class TrustingClassifier(Trusting, ReweightedClassifier):
+    pass
+
+
+class TrustingRegressor(Trusting, ReweightedRegressor):
+    pass
 
 
 @untrusted
-@parametrize_with_checks([ReweightedClassifier(epochs=20), Trusting(epochs=20)])
+@pytest.mark.filterwarnings("ignore:early_stopping needs 20 trusted samples:UserWarning")
+@parametrize_with_checks(
+    [kind(epochs=20) for kind in (ReweightedClassifier, TrustingClassifier, ReweightedRegressor, TrustingRegressor)]
+)
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
-    """All of them; the warning of a fit without trusted samples is ignored."""
+    """All of them; the warnings of a fit with no or few trusted samples are ignored."""
     check(estimator)
 
 
@@ -108,7 +126,7 @@ def test_trusted_samples_beat_training_without_them(digits: Noisy) -> None:
 
 def test_without_trusted_samples_it_warns_and_all_weights_are_one(blobs: Noisy) -> None:
     data = scaled(blobs)
-    with pytest.warns(UserWarning, match="pass X_val= and y_val=, a few samples with correct labels"):
+    with pytest.warns(UserWarning, match="pass X_val= and y_val=, a few samples with correct targets"):
         fit = small().fit(data.X, data.true)
     np.testing.assert_array_equal(fit.sample_weight_, np.ones(len(data.X)))
     assert fit.score(data.X_test, data.y_test) > 0.85
@@ -155,7 +173,7 @@ def test_a_pickled_classifier_resumes_to_the_same_weights(blobs: Noisy, trusted:
 def test_resuming_with_other_rows_is_an_error(blobs: Noisy) -> None:
     data = scaled(blobs)
     model = data.fit(small(epochs=1, warm_start=True))
-    with pytest.raises(ValueError, match="this state is of 400 training samples, but there are 300 now"):
+    with pytest.raises(ValueError, match="expected 440 rows, 40 of them trusted, got 340 rows, 40"):
         data._replace(X=data.X[:300], given=data.given[:300]).fit(model)
     with pytest.raises(ValueError, match=r"continues with the classes \[0, 1, 2\], but y has \[1, 2, 3\]"):
         data._replace(given=data.given + 1).fit(model)
@@ -283,10 +301,10 @@ def test_bad_samples_are_errors(blobs: Noisy, change: dict[str, Any], message: s
         blobs._replace(**change).fit(small())
 
 
-@pytest.mark.parametrize("setting", ["epochs", "batch_size"])
+@pytest.mark.parametrize("setting", ["epochs", "max_steps", "batch_size"])
 def test_bad_settings_are_errors(blobs: Noisy, setting: str) -> None:
     with pytest.raises(ValueError, match=f"{setting} must be at least 1, got 0"):
-        blobs.fit(small(**{setting: 0}))
+        blobs.fit(small(**{"epochs": None, setting: 0}))
     with pytest.raises(ValueError, match="lr must be a positive number, got 0"):
         blobs.fit(small(lr=0))
     with pytest.raises(ValueError, match="weight_decay must be a number >= 0, got nan"):
@@ -304,3 +322,187 @@ def test_predict_before_fit_is_an_error(blobs: Noisy) -> None:
 def test_an_unknown_device_is_an_error(blobs: Noisy, device: Any) -> None:
     with pytest.raises(ValueError, match=r"device must be one of PyTorch's, such as \"cpu\""):
         blobs.fit(ReweightedClassifier(epochs=1, device=device))
+
+
+def flat(X: np.ndarray) -> np.ndarray:
+    return X[:, 0] - 2 * X[:, 1] + 30
+
+
+@pytest.fixture(scope="module")
+def units() -> Noisy:
+    """A linear regression in which 30% of the targets are in a unit that is ten times smaller."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(700, 2))
+    wrong = rng.random(400) < 0.3
+    given = np.where(wrong, 10, 1) * flat(X[:400])
+    return Noisy(X[:400], given, flat(X[:400]), X[400:440], flat(X[400:440]), X[440:], flat(X[440:]))
+
+
+@untrusted
+def test_a_regressor_ignores_targets_in_the_wrong_unit(units: Noisy) -> None:
+    model = ReweightedRegressor(epochs=80, batch_size=64, random_state=0)
+    plain, fit = clone(model).fit(units.X, units.given), units.fit(model)
+    assert plain.score(units.X_test, units.y_test) < 0  # worse than the mean
+    assert fit.score(units.X_test, units.y_test) > 0.9
+    right = units.given == units.true
+    assert fit.sample_weight_[right].mean() > 10 * fit.sample_weight_[~right].mean()
+
+
+def test_targets_are_scaled_by_the_trusted_ones(units: Noisy) -> None:
+    """Targets in a thousandth of the unit give the same network."""
+    model = ReweightedRegressor(epochs=5, random_state=0)
+    fit = units.fit(clone(model))
+    other = units._replace(given=1000 * units.given, y_val=1000 * units.y_val).fit(clone(model))
+    np.testing.assert_allclose(other.predict(units.X_test), 1000 * fit.predict(units.X_test), rtol=1e-3)
+    np.testing.assert_allclose(other.sample_weight_, fit.sample_weight_, rtol=1e-2, atol=1e-2)
+    with pytest.raises(ValueError, match="Input y_val contains NaN"):
+        units._replace(y_val=np.full(40, np.nan)).fit(model)
+
+
+def test_a_regressor_with_another_criterion(units: Noisy) -> None:
+    model = ReweightedRegressor(criterion=nn.HuberLoss(reduction="none"), epochs=40, batch_size=64, random_state=0)
+    assert units.fit(model).score(units.X_test, units.y_test) > 0.9
+    with pytest.raises(ValueError, match=r"criterion returned a scalar.*reduction=\"none\""):
+        units.fit(clone(model).set_params(criterion=nn.HuberLoss()))
+
+
+def test_the_best_epoch_is_kept(units: Noisy) -> None:
+    """Its network and weights are those of a training that ends there."""
+
+    def fit(epochs: int, **settings: Any) -> ReweightedRegressor:
+        return units.fit(ReweightedRegressor(epochs=epochs, lr=0.05, batch_size=64, random_state=0, **settings))
+
+    best = fit(12)
+    scores = best.validation_scores_
+    assert len(scores) == 12 == len(best.net_.history)
+    assert best.best_epoch_ == np.argmax(scores) + 1
+    assert 1 < best.best_epoch_ < 12  # otherwise this test shows nothing
+    short = fit(best.best_epoch_)
+    np.testing.assert_array_equal(short.sample_weight_, best.sample_weight_)
+    np.testing.assert_array_equal(short.predict(units.X_test), best.predict(units.X_test))
+    last = fit(12, early_stopping=False)
+    assert last.best_epoch_ is None is last.validation_scores_
+    assert not np.array_equal(last.predict(units.X_test), best.predict(units.X_test))
+
+
+def test_of_equal_scores_the_latest_is_kept_and_nan_never() -> None:
+    net, best = ReweightedNet(nn.Linear(1, 1), nn.MSELoss).initialize(), BestEpoch()
+    for score in (float("nan"), 0.5, 0.7, 0.7, 0.6, float("nan")):
+        net.history.new_epoch()
+        best.update(net, score, torch.ones(1))
+    assert best.epoch == 4
+    assert best.scores == [-np.inf, 0.5, 0.7, 0.7, 0.6, -np.inf]
+
+
+def test_few_trusted_samples_are_not_split(blobs: Noisy) -> None:
+    data = scaled(blobs)
+    few = data._replace(X_val=data.X_val[:19], y_val=data.y_val[:19])
+    with pytest.warns(UserWarning, match="early_stopping needs 20 trusted samples or more, got 19"):
+        fit = few.fit(small(epochs=2))
+    assert fit.best_epoch_ is None
+    few.fit(small(epochs=2, early_stopping=False))  # without a warning
+
+
+def test_lengths_are_in_steps(blobs: Noisy) -> None:
+    """A pass over 400 rows and 32 trusted ones takes 6 steps of 64."""
+    data, steps = scaled(blobs), []
+    for settings in ({"max_steps": 20}, {"max_steps": 200}, {"epochs": 2}):
+        fit = data.fit(small(**{"epochs": None, **settings}))
+        steps.append([len(batches) for batches in fit.net_.history[:, "batches", :, "train_loss"]])
+    assert steps == [[1] * 20, [6] * 34, [6] * 2]
+
+
+@pytest.mark.parametrize(("joined", "seen"), [(True, 432), (False, 400)])
+def test_trusted_samples_are_trained_on_once_per_epoch(blobs: Noisy, joined: bool, seen: int) -> None:
+    fit = scaled(blobs).fit(small(epochs=1, batch_size=1, join_trusted=joined))
+    assert len(fit.net_.history[0, "batches"]) == seen
+    assert fit.sample_weight_.shape == (400,)
+
+
+def test_a_mask_names_the_trusted_rows_of_x(blobs: Noisy) -> None:
+    """The same rows as X_val and y_val give the same network; held-out rows have a weight of one."""
+    data = scaled(blobs)
+    X, y = np.concatenate([data.X, data.X_val]), np.concatenate([data.given, data.y_val])
+    masked = small().fit(X, y, trusted=np.arange(440) >= 400)
+    apart = data.fit(small())
+    np.testing.assert_array_equal(masked.predict_proba(data.X_test), apart.predict_proba(data.X_test))
+    np.testing.assert_array_equal(masked.sample_weight_[:400], apart.sample_weight_)
+    assert (masked.sample_weight_[400:] == 1).sum() == 8
+    mask = np.arange(440) < 100
+    for wrong in (mask.astype(int), mask[:400]):
+        with pytest.raises(ValueError, match=r"trusted must be a boolean array \(440,\)"):
+            small().fit(X, y, trusted=wrong)
+    with pytest.raises(ValueError, match="either X_val and y_val, or the rows of X in trusted=, not both"):
+        small().fit(X, y, X_val=X, y_val=y, trusted=mask)
+    with pytest.raises(ValueError, match="join_trusted=False trains on the rows that are not trusted"):
+        small(join_trusted=False).fit(X, y, trusted=np.ones(440, bool))
+
+
+def test_text_columns_and_missing_values_through_a_pipeline() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs the extra adiw[cli]")
+    rng = np.random.default_rng(0)
+    job, age = rng.choice(["clerk", "nurse", "smith"], 600), rng.normal(40, 10, 600)
+    y = np.where((job == "nurse") | (age > 50), "yes", "no")
+    X = pandas.DataFrame({"job": job, "age": age})
+    X.loc[::50, "age"], X.loc[1::50, "job"] = np.nan, None
+    trusted = np.arange(600) % 10 == 0
+    given = np.where(~trusted & (rng.random(600) < 0.4), np.where(y == "yes", "no", "yes"), y)
+    pipeline = make_pipeline(
+        make_column_transformer(
+            (make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+            (OneHotEncoder(handle_unknown="ignore"), ["job"]),
+            sparse_threshold=1.0,
+        ),
+        small(epochs=20, batch_size=32),
+    )
+    fit = pipeline.fit(X[:400], given[:400], reweightedclassifier__trusted=trusted[:400])
+    assert issparse(fit[0].transform(X[:5]))
+    assert fit.score(X[400:], y[400:]) > 0.85
+    assert fit[-1].classes_.tolist() == ["no", "yes"]
+
+
+def test_sparse_rows_give_the_same_network(digits: Noisy) -> None:
+    part = digits._replace(X=digits.X[:300], given=digits.given[:300])
+    sparse = part._replace(X=csr_array(part.X), X_val=csr_array(part.X_val))
+    fit, again = part.fit(small(epochs=2)), sparse.fit(small(epochs=2))
+    proba = again.predict_proba(csr_array(digits.X_test))
+    np.testing.assert_array_equal(proba, fit.predict_proba(digits.X_test))
+
+
+def test_a_search_splits_the_mask_and_scores_on_trusted_rows(blobs: Noisy) -> None:
+    data = scaled(blobs)
+    trusted = np.arange(400) % 4 == 0
+    y = np.where(trusted, data.true, data.given)
+    with config_context(enable_metadata_routing=True):
+        model = small(epochs=6).set_fit_request(trusted=True)
+        scorer = make_scorer(accuracy_score).set_score_request(sample_weight="trusted")
+        search = GridSearchCV(model, {"lr": [1e-6, 3e-3]}, scoring=scorer, cv=2, error_score="raise")
+        search.fit(data.X, y, trusted=trusted)
+    assert search.best_params_ == {"lr": 3e-3}
+    assert search.best_score_ > 0.85  # 40% of all labels are wrong, so that no score on all rows is above 0.7
+
+
+def test_features_of_a_hidden_layer_are_matched_class_by_class(blobs: Noisy) -> None:
+    data = scaled(blobs)
+    model = small(match_on=Features("features", num_classes=3), warm_start=True)
+    fit = data.fit(model)
+    hooks = [len(module._forward_hooks) for module in fit.net_.module_.modules()]
+    assert sum(hooks) == 0
+    assert not np.array_equal(fit.sample_weight_, data.fit(small(match_on="loss")).sample_weight_)
+    pickled = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(data.fit(pickled).sample_weight_, data.fit(fit).sample_weight_)
+    with pytest.raises(ValueError, match="the model has no layer 'body'"):
+        data.fit(small(match_on=Features("body")))
+
+
+def test_verbose_shows_every_epoch(blobs: Noisy, capsys: pytest.CaptureFixture[str]) -> None:
+    scaled(blobs).fit(small(epochs=3, verbose=1))
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert {"epoch", "train_loss", "valid_score"} <= set(head.split())
+    assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.1, "half"])
+def test_a_bad_fraction_is_an_error(blobs: Noisy, fraction: Any) -> None:
+    with pytest.raises(ValueError, match="validation_fraction must be between 0 and 1"):
+        blobs.fit(small(validation_fraction=fraction))

@@ -64,8 +64,8 @@ def test_a_factory_that_imports_when_called() -> None:
     [
         ("adiw_test_absent:tiny", "found no module 'adiw_test_absent'"),
         ("adiw_test_package.absent:tiny", "found no module 'adiw_test_package.absent'"),
-        ("adiw_test_user:absent", "expected 'absent' in adiw_test_user, found none"),
-        ("adiw_test_user:number", "expected a function or class, 'number' is of type int"),
+        ("adiw_test_user:absent", "expected a function or class in adiw_test_user, found none"),
+        ("adiw_test_user:number", "expected a function or class in adiw_test_user, found one of type int"),
         ("adiw_test_user:wrong", "expected a torch.nn.Module from the factory, got type str"),
         ("adiw_test_user:", "expected package.module:factory"),
         (":tiny", "expected package.module:factory"),

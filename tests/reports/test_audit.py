@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
-from adiw.reports.audit import load_audit, write_csv
-from adiw.reports.ranking_quality import auroc, precision
+from adiw.reports.audit import load_audit, precision, write_csv
 from tests.reports.folders import record, write_history, write_pictures, write_run, write_sweep
 
 LABELS = [[10, 11, 12, 13], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 0, 1]]  # original, given, true, predicted
@@ -68,15 +66,6 @@ def test_quality_is_reported_if_true_labels_are_known(tmp_path: Path) -> None:
     file = io.StringIO(newline="")
     write_csv(audit, file)
     assert "true" not in file.getvalue().splitlines()[0].split(",")
-
-
-@settings(deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=2, max_size=30))
-def test_auroc_is_scikit_learns_ties_included(pairs: list[tuple[int, bool]]) -> None:
-    levels, flipped = np.array([level for level, _ in pairs]), np.array([wrong for _, wrong in pairs])
-    if flipped.all() or not flipped.any():
-        return
-    assert auroc(levels, flipped) == pytest.approx(roc_auc_score(flipped, -levels))
 
 
 @settings(deadline=None, derandomize=True)

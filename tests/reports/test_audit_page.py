@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from adiw.reports.audit import load_audit
-from adiw.reports.audit_page import quality_line, render_audit, sentences, sparkline
+from adiw.reports.audit_page import quality_line, render_audit, sentences
 from tests.reports.elements import Elements
-from tests.reports.folders import write_pictures
+from tests.reports.folders import write_history, write_pictures, write_run
 from tests.reports.test_audit import LABELS, audited
 
 HOSTILE = "<script>alert(1)</script>"
@@ -68,12 +68,26 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert HOSTILE in page.text("td")
 
 
-def test_a_sparkline_stays_within_its_box() -> None:
-    line = sparkline(np.array([0.0, 4.0, 2.0]))
-    assert line is not None
-    assert (line.points, line.one) == ("0.0,26.0 60.0,2.0 120.0,14.0", "20.0")
-    assert line.text == "from 0.00 to 2.00, at most 4.00"
-    single = sparkline(np.array([1.0]))
-    assert single is not None
-    assert single.points == "0.0,14.0 120.0,14.0"
-    assert sparkline(np.zeros(0)) is None
+def drawn(folder: Path, history: list[list[float]]) -> tuple[str | None, str | None, str | None]:
+    """Points, height of the line at one, and text of the first sample's sparkline."""
+    epochs = list(range(1, len(history) + 1))
+    write_history(write_run(folder, "adiw-kl", [50.0] * 3), epochs, history, [row[:2] for row in LABELS])
+    page = Elements(render_audit(load_audit(folder), 2))
+    line = next(a for a in page.named("tr") if a.get("data-index") == "10")
+    at = [a.get("data-index") for a in page.named("tr")[1:]].index(line["data-index"])
+    texts = [a["aria-label"] for a in page.named("svg", kind="spark")]
+    return page.named("polyline")[at]["points"], page.named("line")[at]["y1"], texts[at]
+
+
+def test_a_sparkline_stays_within_its_box(tmp_path: Path) -> None:
+    points, one, text = drawn(tmp_path / "a", [[0.0, 1.0], [4.0, 1.0], [2.0, 1.0]])
+    assert (points, one) == ("0.0,26.0 60.0,2.0 120.0,14.0", "20.0")
+    assert text == "from 0.00 to 2.00, at most 4.00"
+    assert drawn(tmp_path / "b", [[1.0, 0.5]])[0] == "0.0,14.0 120.0,14.0"
+
+
+def test_a_run_without_a_history_has_no_sparkline(tmp_path: Path) -> None:
+    folder = audited(tmp_path / "a")
+    np.save(folder / "weight_history.npy", np.zeros((0, 0), np.float16))
+    (folder / "weight_history.json").write_text('{"epochs": []}')
+    assert not Elements(render_audit(load_audit(folder), 4)).named("svg", kind="spark")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from adiw.reports.folders import explain_bad_files, from_runs, read_results, read_run, read_runs, read_sweep
-from adiw.reports.report_page import facts
+from adiw.reports.tables import accuracy_table
 from tests.reports.folders import record, write_run, write_sweep
 from tests.reports.sweep_folder import recipe, result, write
 
@@ -210,13 +210,14 @@ def test_seeds_of_a_method_are_averaged_and_the_others_counted(tmp_path: Path) -
     assert (broken.figure("accuracy"), broken.seconds) == (None, None)
 
 
-def test_facts_are_the_settings_that_all_runs_share(tmp_path: Path) -> None:
+def test_the_settings_that_all_runs_share_and_what_they_were_made_with(tmp_path: Path) -> None:
     for i in range(2):
         folder = write_run(tmp_path / str(i), "adiw-kl", [50.0], seed=i, lr=0.1, cap=None)
         content = json.loads((folder / "result.json").read_text())
-        (folder / "result.json").write_text(json.dumps({**content, "commit": f"c{i}", "hardware": {"cpus": 2}}))
-    found = dict(facts(read_results(tmp_path)))
-    assert found == {"method": "adiw-kl", "lr": "0.1", "hardware": "cpus 2", "commit": "c0; c1"}
+        (folder / "result.json").write_text(json.dumps({**content, "commit": f"c{i}", "hardware": {"device": "x86"}}))
+    found = read_results(tmp_path)
+    assert found.recipe["common"] == {"method": "adiw-kl", "lr": 0.1}
+    assert accuracy_table(found).notes[-1] == "Hardware: x86; commit: c0, c1."
 
 
 def test_errors_from_the_content_of_files_name_the_folder() -> None:

@@ -75,4 +75,4 @@ def test_a_sweep_shows_the_pictures_of_its_runs_if_they_exist(tmp_path: Path) ->
     write_pictures(write_run(folder / "runs" / "KL-b-0", "adiw-kl", [1.0]), ["ant", "bee"])
     page = Elements(render_report(read_results(folder)))
     assert [a["data-column"] for a in page.named("details", kind="of")] == ["b"]
-    assert page.text("summary")[0] == "KL, b"
+    assert "KL, b" in page.text("summary")

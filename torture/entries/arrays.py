@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adiw import classic
-from adiw.integrations.sklearn import ReweightedClassifier
+from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
 from torture import values
 from torture.entries.entry import COUNT, NAME, NUMBER, THING, Entry, of_default
 from torture.verdict import anything, weights
@@ -29,12 +29,14 @@ def arrays() -> list[Entry]:
         good = lambda: {"X_train": train, "X_test": test, "X": test}  # noqa: E731
         entries.append(Entry(name, partial(fit_ratio, estimator), good, bad, weights, 2.0))
     y = lambda random: values.array(random, labels)  # noqa: E731
-    bad = {"X": rows, "y": y, "X_val": rows, "y_val": y, "epochs": COUNT, "batch_size": COUNT, "lr": NUMBER}
-    bad |= {"divergence": NAME, "cap": NUMBER, "min_ess": NUMBER, "random_state": COUNT, "weight_decay": NUMBER}
-    bad |= dict.fromkeys(("module", "optimizer", "mean_one", "callbacks", "device", "warm_start"), THING)
-    bad |= {"rows": rows}
+    bad = {"X": rows, "y": y, "X_val": rows, "y_val": y, "epochs": COUNT, "max_steps": COUNT, "batch_size": COUNT}
+    bad |= {"divergence": NAME, "match_on": NAME, "random_state": COUNT, "verbose": COUNT, "rows": rows}
+    bad |= dict.fromkeys(("lr", "weight_decay", "validation_fraction", "cap", "min_ess"), NUMBER)
+    things = ("module", "criterion", "optimizer", "early_stopping", "join_trusted", "mean_one", "callbacks", "device")
+    bad |= dict.fromkeys((*things, "warm_start"), THING)
     good = lambda: {"X": train, "y": labels, "X_val": test, "y_val": labels[:6], "epochs": 1, "rows": test}  # noqa: E731
-    entries.append(Entry("ReweightedClassifier", classify, good, bad, anything, 2.0))
+    for estimator in (ReweightedClassifier, ReweightedRegressor):
+        entries.append(Entry(estimator.__name__, partial(fit_network, estimator), good, bad, anything, 2.0))
     return entries
 
 
@@ -43,7 +45,7 @@ def fit_ratio(estimator: Any, X_train: Any, X_test: Any, X: Any, **given: Any) -
     return [fitted.weights_, fitted.predict(X)]
 
 
-def classify(X: Any, y: Any, X_val: Any, y_val: Any, rows: Any, **given: Any) -> Any:
+def fit_network(estimator: Any, X: Any, y: Any, X_val: Any, y_val: Any, rows: Any, **given: Any) -> Any:
     """Fit twice (with ``warm_start`` the second fit resumes the first) and predict."""
-    model = ReweightedClassifier(**given).fit(X, y, X_val=X_val, y_val=y_val)
-    return model.fit(X, y, X_val=X_val, y_val=y_val).predict_proba(rows), model.predict(rows)
+    model = estimator(**given).fit(X, y, X_val=X_val, y_val=y_val)
+    return model.fit(X, y, X_val=X_val, y_val=y_val).predict(rows), model.sample_weight_

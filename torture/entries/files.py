@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import pickle
 import struct
 from collections.abc import Callable
 from functools import cache, partial
@@ -16,7 +15,7 @@ import pandas
 import torch
 
 from adiw.data import DATASETS, ImageFiles, Samples, load
-from adiw.data.cifar import read_pickle
+from adiw.data.cifar import read_binary
 from adiw.data.fashion_mnist import read_idx
 from adiw.experiments import recipes
 from adiw.shifts import read_indices
@@ -30,13 +29,12 @@ def files(work: Path) -> dict[str, bytes]:
     """The content of a good file of each kind."""
     pixels = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
     idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", *pixels.shape) + pixels.tobytes()
-    images = np.zeros((2, 3072), np.uint8)
     table = b"a,b,label\n" + b"1,2.5,x\n2,,y\n3,red,x\n4,0.25,y\n" * 3
     toml = (Path(recipes.__file__).parent / "recipe_files" / "val-size.toml").read_bytes()
     return {
         "a.idx": idx,
         "a.idx.gz": gzip.compress(idx),
-        "batch": pickle.dumps({b"data": images, b"labels": [1, 2]}, protocol=2),
+        "batch.bin": bytes(2 * 3073),
         "rows.csv": table,
         "rows.parquet": pandas.read_csv(io.BytesIO(table)).to_parquet(),
         "trusted.txt": b"0\n3\n5\n",
@@ -49,7 +47,7 @@ def readers(work: Path) -> list[Entry]:
     read: dict[str, Callable[[Path], Any]] = {
         "a.idx": lambda path: read_idx(path, 3),
         "a.idx.gz": lambda path: read_idx(path, 3),
-        "batch": lambda path: read_pickle(path.read_bytes(), path, b"labels"),
+        "batch.bin": lambda path: read_binary(path.read_bytes(), path, 1),
         "rows.csv": lambda path: load("csv", path=path, target="label").train.x,
         "rows.parquet": lambda path: load("csv", path=path, target="label").train.x,
         "trusted.txt": read_indices,

@@ -8,10 +8,8 @@ means no weighting.
 from __future__ import annotations
 
 from adiw.baselines.diw import DIW
-from adiw.baselines.fixed import Fixed
+from adiw.baselines.given_weights import Fixed, Random, Uniform
 from adiw.baselines.l2r import L2R
 from adiw.baselines.mwnet import MWNet
-from adiw.baselines.random import Random
-from adiw.baselines.uniform import Uniform
 
 __all__ = ["DIW", "L2R", "Fixed", "MWNet", "Random", "Uniform"]

@@ -9,7 +9,6 @@ from adiw.cli.console import BAD_INPUT, fail
 from adiw.cli.data import data_app
 from adiw.cli.demo import demo
 from adiw.cli.listing import list_names
-from adiw.cli.profile import profile
 from adiw.cli.report import report
 from adiw.cli.run import run
 from adiw.cli.sweep import sweep
@@ -24,7 +23,6 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(sweep)
-app.command()(profile)
 app.command()(report)
 app.command()(audit)
 app.command(name="list")(list_names)

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from adiw.cli.console import one_line_errors
-from adiw.reports.audit import Audit, load_audit, write_csv
+from adiw.reports.audit import Audit, load_audit, ranked, write_csv
 from adiw.reports.audit_page import quality_line, render_audit
 from adiw.reports.folders import explain_bad_files
+from adiw.reports.grid import Box, Grid, Head, to_text
 
 ON_PAGE, IN_TERMINAL = 200, 10  # samples, without --top
 
@@ -36,22 +34,15 @@ def audit(
             with (target / "audit.csv").open("w", newline="", encoding="utf-8") as file:
                 write_csv(found, file, top)
             (target / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
-            Console().print(_table(found, min(top or IN_TERMINAL, IN_TERMINAL)))
-            print(quality_line(found))
+            print(to_text(_table(found, min(top or IN_TERMINAL, IN_TERMINAL))))
     print(f"Written: {target / 'audit.csv'}, {target / 'audit.html'}")
 
 
-def _table(found: Audit, rows: int) -> Table:
+def _table(found: Audit, rows: int) -> Grid:
     """The first few samples."""
-    table = Table(title=f"The least trusted of {len(found.order)} training samples")
-    table.add_column("rank", justify="right")
-    table.add_column("sample", justify="right")
-    table.add_column("label")
-    table.add_column("predicted")
-    for name in ("trust", "last weight", "mean weight"):
-        table.add_column(name, justify="right")
-    for rank, i in enumerate(found.order[:rows].tolist(), start=1):
-        names = (escape(found.name(values[i])) for values in (found.given, found.predicted))
-        numbers = (f"{values[i]:.3f}" for values in (found.scores, found.weights, found.mean_weights))
-        table.add_row(str(rank), str(found.original[i]), *names, *numbers)
-    return table
+    lines, numbers = ranked(found, rows), ["trust", "weight", "mean_weight"]
+    lines[numbers] = lines[numbers].map("{:.3f}".format)
+    shown = lines[["rank", "original_index", "given_name", "predicted_name", *numbers]].astype(str)
+    head = [Head(name) for name in ("rank", "sample", "label", "predicted", "trust", "last weight", "mean weight")]
+    boxes = [[Box(text) for text in line] for line in shown.itertuples(index=False)]
+    return Grid(f"The least trusted of {len(found.order)} training samples", head, boxes, [quality_line(found)])

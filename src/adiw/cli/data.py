@@ -9,6 +9,7 @@ import typer
 from rich.progress import Progress
 
 from adiw.cli.console import one_line_errors, progress_bar
+from adiw.cli.run import Quiet
 from adiw.data import data_root, download
 from adiw.experiments.settings import unknown
 
@@ -24,7 +25,7 @@ def data() -> None:
 def get(
     name: Annotated[str, typer.Argument(help="Data set: fashion-mnist, cifar10 or cifar100.")],
     root: Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Download a data set from its official address and check the digest of every file."""
     with one_line_errors():

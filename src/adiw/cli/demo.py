@@ -8,8 +8,6 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from adiw.cli.console import one_line_errors, progress_bar, say
 from adiw.cli.run import Quiet, check_at_least
@@ -21,23 +19,16 @@ from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.folders import from_runs, read_run
+from adiw.reports.grid import to_text
 from adiw.reports.report_page import render_report
 from adiw.reports.results import Cell, Trial
+from adiw.reports.tables import accuracy_table
 
 # Slow methods first, so that no process is idle for long at the end.
-ORDER = [
-    "diw",
-    "mw-net",
-    "l2r",
-    "adiw-km",
-    "adiw-kl",
-    "adiw-ls",
-    "adiw-wa",
-    "uniform",
-    "random",
-    "oracle",
-    "val-only",
-]
+ORDER = (
+    *("diw", "mw-net", "l2r", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa"),
+    *("uniform", "random", "oracle", "val-only"),
+)
 
 
 def demo(
@@ -62,12 +53,11 @@ def demo(
                     say(f"{job.folder}: {record['reason']}")
         runs = [_load(job, out / job.folder, number) for number, job in enumerate(jobs)]
         results = from_runs(runs, "Digits with 40% wrong labels")
-        cells = list(results.cells.values())
-        Console().print(_table(cells, seeds))
-        Folder(out).write_json("summary.json", _summary(cells, epochs, seeds))
+        print(to_text(accuracy_table(results)))
+        Folder(out).write_json("summary.json", _summary(list(results.cells.values()), epochs, seeds))
         page = out / "index.html"
         page.write_text(render_report(results), encoding="utf-8")
-    print("Accuracy on the 500 test digits, mean of the last ten epochs. 'oracle' trains with the true weights.")
+    print("Accuracy on the 500 test digits. 'oracle' trains with the true weights.")
     print(f"Report with curves and weights: {page}")
 
 
@@ -101,16 +91,3 @@ def _summary(cells: list[Cell], epochs: int, seeds: int) -> dict[str, Any]:
         figures = {"mean": mean, "std": std, "seconds_per_epoch": cell.seconds, "accuracies": accuracies}
         entries.append({"method": cell.row, **figures, "note": cell.note})
     return {"rows": entries, "seeds": list(range(seeds)), "settings": shared, **provenance(torch.device("cpu"))}
-
-
-def _table(cells: list[Cell], seeds: int) -> Table:
-    count = "1 seed" if seeds == 1 else f"{seeds} seeds"
-    table = Table(title=f"Digits, 40% wrong labels, 100 trusted samples, {count}")
-    for column, side in (("method", "left"), ("accuracy %", "right"), ("std", "right"), ("s / epoch", "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    table.add_column("")
-    for cell in cells:
-        mean, std = cell.figure("accuracy") or (None, None)
-        figures = ["-" if mean is None else f"{mean:.2f}", "" if std is None else f"{std:.2f}"]
-        table.add_row(cell.row, *figures, "-" if cell.seconds is None else f"{cell.seconds:.3f}", cell.note)
-    return table

@@ -6,8 +6,7 @@ import inspect
 import json
 from typing import Annotated, Any
 
-import typer
-
+from adiw.cli.settings_options import flag
 from adiw.data import DATASETS
 from adiw.divergences import DIVERGENCES, describe
 from adiw.experiments.methods import METHODS
@@ -16,7 +15,7 @@ from adiw.models import MODELS
 from adiw.shifts import SHIFTS
 
 
-def list_names(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
+def list_names(as_json: Annotated[bool, flag("--json", help="Print as JSON.")] = False) -> None:
     """List methods, data sets, shifts, networks, divergences and recipes."""
     tables = {
         "methods": {name: method.about for name, method in METHODS.items()},

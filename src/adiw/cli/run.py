@@ -12,7 +12,7 @@ import torch
 import typer
 
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.settings_options import parse_width, settings_options
+from adiw.cli.settings_options import check_used, flag, parse_width, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.engine.torchrun import local_device
 from adiw.experiments.resume import resumed_settings
@@ -25,11 +25,9 @@ from adiw.integrations.trackers import Tracker, open_tracker
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1 [default: cuda if there is a GPU].")]
 Workers = Annotated[int, typer.Option(help="Number of processes that decode images.")]
-Capture = Annotated[bool, typer.Option(help="On a GPU, replay the training step as a CUDA graph.")]
-Compiled = Annotated[
-    bool, typer.Option("--compile", help="Use torch.compile for the network and the weight estimation.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
+Capture = Annotated[bool, flag(help="On a GPU, replay the training step as a CUDA graph.")]
+Compiled = Annotated[bool, flag("--compile", help="Use torch.compile for the network and the weight estimation.")]
+Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
 
 @settings_options
@@ -40,9 +38,7 @@ def run(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Resume the run in the folder with its settings; --epochs or --steps may be larger."
-        ),
+        flag("--resume", help="Resume the run in the folder with its settings; --epochs or --steps may be larger."),
     ] = False,
     device: Device = None,
     data_root: DataRoot = None,
@@ -50,7 +46,7 @@ def run(
     capture: Capture = True,
     compiled: Compiled = False,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, flag("--json", help="Print the result as JSON.")] = False,
     tracker: Annotated[
         list[str] | None, typer.Option(help="Also log to tensorboard or mlflow, in the same folder; repeatable.")
     ] = None,
@@ -58,6 +54,7 @@ def run(
     """Train one method on one data set under one shift, and write the results into a folder."""
     with one_line_errors():
         settings, folder = _settings(given, out, resume)
+        check_used(given, settings.method)
         check_at_least(0, workers=workers)
         where = local_device(None if device is None else device_named(device))
         first = current_processes().rank == 0  # under torchrun, only rank 0 prints

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import Field, fields
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from adiw.experiments.settings import Settings, default_text
+from adiw.divergences import DIVERGENCES
+from adiw.experiments.methods import DIVERGENCE_SETTINGS, method_name
+from adiw.experiments.settings import Settings, SettingsError, default_text
 
 Command = Callable[..., None]
+flag = functools.partial(typer.Option, metavar="")  # typer would show "<bool>" in the help
 
 
-def settings_options(command: Command, without: Collection[str] = ()) -> Command:
-    """Give a command an option for every setting, except those in ``without``.
-
-    Its parameter ``given`` gets the settings that are on the command line.
-    """
+def settings_options(command: Command) -> Command:
+    """Give a command an option for every setting. Its parameter ``given`` gets those on the command line."""
     own = inspect.signature(command, eval_str=True).parameters
-    chosen = [about for about in fields(Settings) if about.name not in without]
 
     @functools.wraps(command)
     def call(**values: Any) -> None:
-        given = {about.name: values.pop(about.name) for about in chosen}
+        given = {about.name: values.pop(about.name) for about in fields(Settings)}
         command({name: value for name, value in given.items() if value is not None}, **values)
 
-    parameters = [*map(_option, chosen), *(own[name] for name in own if name != "given")]
+    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
     keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
     return call
@@ -40,7 +39,7 @@ def _option(about: Field[Any]) -> inspect.Parameter:
     kind = next((plain for plain in (bool, str, int, float) if plain in getattr(hint, "__args__", (hint,))), str)
     default = default_text(about.name)
     text = f"{about.metadata['text']} [default: {default}]." if default else f"{about.metadata['text']}."
-    option = typer.Option(help=text, rich_help_panel=about.metadata["group"])
+    option = (flag if kind is bool else typer.Option)(help=text, rich_help_panel=about.metadata["group"])
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
@@ -58,3 +57,20 @@ def parse_width(given: dict[str, Any]) -> dict[str, Any]:
         return {**given, "width": float(given["width"])}
     except ValueError:
         raise ValueError(f"width must be a number, auto or quantile, got {given['width']!r}") from None
+
+
+def check_used(given: dict[str, Any], method: str) -> None:
+    """Raise for an option that this method's divergence does not have.
+
+    >>> check_used({"critic": "exact"}, "adiw-kl")
+    Traceback (most recent call last):
+    adiw.experiments.settings.SettingsError: adiw-kl does not use --critic; its options are --width, --step-size
+    """
+    kinds = {method_name(name): kind for name, kind in DIVERGENCES.items()}
+    names = [field.name for field in fields(kinds[method])] if method in kinds else []  # type: ignore[arg-type]
+    used = [DIVERGENCE_SETTINGS[name] for name in names if name in DIVERGENCE_SETTINGS]
+    used += ["width", "solver"] if method == "diw" else []
+    unused = [name for name in given if name in {*DIVERGENCE_SETTINGS.values(), "solver"} - set(used)]
+    if unused:
+        wrong, right = (", ".join(f"--{name.replace('_', '-')}" for name in many) for many in (unused, used))
+        raise SettingsError(f"{method} does not use {wrong}; its options are {right or 'none of these'}")

@@ -10,7 +10,7 @@ import typer
 from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, check_at_least, device_named
-from adiw.cli.tables import show_tables
+from adiw.cli.settings_options import flag
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.plan import Part, Planned, plan
@@ -20,6 +20,9 @@ from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.sweep import STOPPED, Sweep
+from adiw.reports.folders import read_sweep
+from adiw.reports.grid import to_text
+from adiw.reports.tables import accuracy_table, time_table, write_tables
 
 
 def sweep(
@@ -48,10 +51,10 @@ def sweep(
         ),
     ] = None,
     time: Annotated[
-        bool, typer.Option("--time", help="Time a few epochs of each cell alone, instead of running the trials.")
+        bool, flag("--time", help="Time a few epochs of each cell alone, instead of running the trials.")
     ] = False,
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Draw tables and figures from the records without running anything.")
+        bool, flag("--tables-only", help="Draw tables and figures from the records without running anything.")
     ] = False,
     workers: Workers = WORKERS,
     capture: Capture = True,
@@ -125,3 +128,19 @@ def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool, limit: Bud
             board.close()
             say(str(board))
     return board.count("done") == len(planned)
+
+
+def show_tables(folder: Path, time: bool) -> None:
+    """Print the accuracy table (or the time table), and write both and the figures beside the records."""
+    results = read_sweep(folder)
+    print(to_text(time_table(results) if time else accuracy_table(results)))
+    write_tables(results, folder / "tables")
+    try:
+        from adiw.reports.figures import write_figures
+
+        write_figures(results, folder / "figures")
+    except ImportError:
+        say('figures need matplotlib: pip install "adiw[cli]"')
+    except Exception as error:  # the records and tables are already written
+        say(f"figures could not be drawn ({type(error).__name__}: {error})")
+    print(f"files are in {folder}")

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from adiw.data import DATASETS
 from adiw.data.errors import DataError, missing_package
@@ -14,21 +14,6 @@ from adiw.data.load_options import Options
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar
 TIMEOUT = 30.0  # seconds without receiving a byte
-
-
-class ProgressBar(Protocol):
-    """A progress bar in the form that pooch calls."""
-
-    total: int
-
-    def update(self, size: int) -> None:
-        """Add ``size`` bytes."""
-
-    def reset(self) -> None:
-        """Start from zero again."""
-
-    def close(self) -> None:
-        """End after one file."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +50,17 @@ SOURCES: dict[str, Source] = {
     ),
     "cifar100": Source(
         "https://www.cs.toronto.edu/~kriz",
-        "cifar-100-python",  # digests of its files are published; those of the binary layout are not
-        {"cifar-100-python.tar.gz": "md5:eb9058c3a382ffc7106e4002c42a8d85"},
+        "cifar-100-binary",
+        {"cifar-100-binary.tar.gz": "md5:03b5dce01913d631647c71ecec9e9cb8"},
         archive=True,
     ),
 }
 
 
-def get(name: str, root: Path, progress: ProgressBar | None = None) -> Path:
+def get(name: str, root: Path, progress: Any = None) -> Path:
     """Download a data set into root and return its folder; files that are there and correct are kept.
 
-    An archive stays beside the folder it was unpacked to.
+    An archive stays beside the folder it was unpacked to. ``progress``: a progress bar in the form that pooch calls.
     """
     if name not in SOURCES:
         raise DataError(f"{name!r} is not a download; the data sets to download are {', '.join(SOURCES)}")
@@ -103,7 +88,7 @@ def _loads(name: str, root: Path) -> bool:
     return True
 
 
-def retrieve(url: str, target: Path, digest: str, advice: str, progress: ProgressBar | None = None) -> None:
+def retrieve(url: str, target: Path, digest: str, advice: str, progress: Any = None) -> None:
     """Download url to target unless target already has this digest.
 
     pooch downloads to a temporary file and renames it after the check, so a failure leaves no file behind and does

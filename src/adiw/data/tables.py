@@ -62,25 +62,20 @@ def load_table(root: Path, options: Options) -> Data:
     """
     options.only("csv", "path", "target", "seed")
     path = options.require_path("csv", f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
+    tables = [read_table(_find(path, "train") if path.is_dir() else path, options.target)]
     if path.is_dir():
-        train = read_table(_find(path, "train"), options.target)
-        test = read_table(_find(path, "test"), train.target)
-        _check_same_columns(train, test)
-        classes, numbers = class_names(train), number_columns(train)
-        x_train, y_train = _numeric(train, numbers), _encode(train, classes)
-        x_test, y_test = _numeric(test, numbers), _encode(test, classes)
-    else:
-        table = read_table(path, options.target)
-        classes, numbers = class_names(table), number_columns(table)
-        x, y = _numeric(table, numbers), _encode(table, classes)
-        chosen, held_out = stratified_split(y, round(TEST_SHARE * len(y)), options.seed)
-        x_train, y_train = x.iloc[chosen.numpy()], y[chosen]
-        x_test, y_test = x.iloc[held_out.numpy()], y[held_out]
-    transform = _transform(x_train, numbers, path)
+        tables.append(read_table(_find(path, "test"), tables[0].target))
+        _check_same_columns(*tables)
+    classes, numbers = class_names(tables[0]), number_columns(tables[0])
+    x, y = [_numeric(table, numbers) for table in tables], [_encode(table, classes) for table in tables]
+    if len(tables) == 1:
+        rows = stratified_split(y[0], round(TEST_SHARE * len(y[0])), options.seed)
+        x, y = [x[0].iloc[part.numpy()] for part in rows], [y[0][part] for part in rows]
+    transform = _transform(x[0], numbers, path)
     return Data(
         name="csv",
-        train=Samples(_to_tensor(transform.fit_transform, x_train, path), y_train),
-        test=Samples(_to_tensor(transform.transform, x_test, path), y_test),
+        train=Samples(_to_tensor(transform.fit_transform, x[0], path), y[0]),
+        test=Samples(_to_tensor(transform.transform, x[1], path), y[1]),
         classes=classes,
     )
 
@@ -119,44 +114,27 @@ def _pandas() -> Any:
 
 
 def _read_csv(path: Path) -> "DataFrame":
-    pandas = _pandas()
+    """All values as text. pandas.read_csv is not used: it fills short rows with missing values."""
+    pandas, opening = _pandas(), gzip.open if path.suffix == ".gz" else open
+    rows: list[list[str]] = []
     try:
-        _check_widths(path)
-        with _open_text(path) as file:
-            frame = pandas.read_csv(file, dtype=str, na_filter=False, header=None)
+        with cast(IO[str], opening(path, "rt", encoding="utf-8-sig", newline="")) as file:
+            reader = csv.reader(file, strict=True)
+            for row in filter(None, reader):
+                if rows and len(row) != len(rows[0]):
+                    raise DataError(
+                        f"{path}, line {reader.line_num}: expected {len(rows[0])} values as in the first line, "
+                        f'found {len(row)}; complete the row, or quote values that contain a comma: "a, b"'
+                    )
+                rows.append(row)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected UTF-8 text, found other bytes ({error}); save it as UTF-8") from error
-    except (OSError, EOFError, zlib.error, pandas.errors.ParserError) as error:
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not comma-separated text ({error})") from error
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read as comma-separated text ({error})") from error
-    names = frame.iloc[0].str.strip().tolist()
-    return frame.iloc[1:].set_axis(names, axis=1).reset_index(drop=True)
-
-
-def _open_text(path: Path) -> IO[str]:
-    opening = gzip.open if path.suffix == ".gz" else open
-    return cast(IO[str], opening(path, "rt", encoding="utf-8-sig", newline=""))
-
-
-def _check_widths(path: Path) -> None:
-    """Every row must have as many values as the first: pandas would fill short rows with missing values."""
-    width = 0
-    with _open_text(path) as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            for cells in filter(None, reader):
-                width = width or len(cells)
-                if len(cells) != width:
-                    raise DataError(
-                        f"{path}, line {reader.line_num}: expected {width} values as in the first line, "
-                        f'found {len(cells)}; complete the row, or quote values that contain a comma: "a, b"'
-                    )
-        except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num}: not comma-separated text ({error})") from error
-    if width < 2:
-        raise DataError(
-            f"{path}: expected a first line that names at least two columns, separated by commas, "
-            f"found {width}; save the table with commas"
-        )
+    names = [name.strip() for name in rows[0]] if rows else []
+    return cast("DataFrame", pandas.DataFrame(rows[1:], columns=names, dtype=str))
 
 
 def _read_parquet(path: Path) -> "DataFrame":
@@ -173,7 +151,10 @@ def _read_parquet(path: Path) -> "DataFrame":
 
 def _check_names(names: list[str], path: Path) -> None:
     if len(names) < 2:
-        raise DataError(f"{path}: expected at least two columns, features and a label, found {names}")
+        raise DataError(
+            f"{path}: expected at least two columns, features and a label, found {names}; "
+            "the first line of a CSV file names the columns, separated by commas"
+        )
     if bool(_numbers(_pandas().Series(names)).notna().all()):
         raise DataError(f"{path}: expected column names in the first line, found numbers; add a line of names")
     twice = sorted({name for name in names if names.count(name) > 1})

@@ -1,9 +1,13 @@
-"""Training batches (x, y, index) whose order depends on the seed and the epoch alone."""
+"""Training batches (x, y, index) whose order depends on the seed and the epoch alone.
+
+Both loaders have the same methods: ``set_epoch`` draws the order of an epoch, and a training step calls ``load_next``
+and then ``batch``, which always uses the same device memory, so that a CUDA graph of it can be replayed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
@@ -15,26 +19,6 @@ from adiw.reweighting.indexed import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]  # x, y, index
 Part = Callable[[int], range]  # batch size -> positions in the batch that this process trains on; ``range``: all
-
-
-class TrainLoader(Protocol):
-    """A source of training batches. A training step calls ``load_next`` and then ``batch``."""
-
-    def __len__(self) -> int:
-        """Batches per epoch."""
-        ...
-
-    def set_epoch(self, epoch: int) -> None:
-        """Draw the order of an epoch and start it."""
-        ...
-
-    def load_next(self) -> None:
-        """Host work, outside of a CUDA graph: copy the next batch to the device unless it is already there."""
-        ...
-
-    def batch(self) -> Batch:
-        """The next batch. It always uses the same device memory, so that a CUDA graph of it can be replayed."""
-        ...
 
 
 class TensorLoader:
@@ -113,6 +97,7 @@ class DatasetLoader:
         self.host_batches, self.remaining = start(loader), len(self)
 
     def load_next(self) -> None:
+        """Copy the next batch to the device: host work, outside of a CUDA graph."""
         x, y, index = next(self.host_batches)
         self.remaining -= 1
         if self.remaining == 0:
@@ -125,6 +110,9 @@ class DatasetLoader:
     def batch(self) -> Batch:
         assert self.device_batch is not None  # load_next is called first
         return self.device_batch
+
+
+TrainLoader = TensorLoader | DatasetLoader
 
 
 def batches(loader: TrainLoader, epoch: int) -> Iterator[Batch]:

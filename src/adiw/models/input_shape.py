@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["check_num_classes", "image_shape"]
-
 
 def check_num_classes(model: str, num_classes: int) -> None:
     """A network needs at least one output.

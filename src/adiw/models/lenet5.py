@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from adiw.models.input_shape import check_num_classes, image_shape
 
-__all__ = ["LeNet5"]
-
 
 class LeNet5(nn.Module):
     """LeNet-5, for images of 28 x 28 or 32 x 32 pixels.

@@ -8,8 +8,6 @@ from torch import Tensor, nn
 
 from adiw.models.input_shape import check_num_classes
 
-__all__ = ["MLP"]
-
 HIDDEN = 256
 
 

@@ -8,8 +8,6 @@ from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
 from adiw.models.input_shape import check_num_classes, image_shape
 
-__all__ = ["BasicBlock", "ResNet18", "Stem", "resnet18", "resnet18_cifar"]
-
 
 class BasicBlock(nn.Module):
     """ReLU(shortcut(x) + BN(C(3x3, ReLU(BN(C(3x3, x)))))).

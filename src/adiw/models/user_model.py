@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 from torch import nn
 
-__all__ = ["build_user_model"]
-
 
 def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
     """Import ``package.module``, call ``factory(input_shape, num_classes)``, and return its network.
@@ -21,39 +19,34 @@ def build_user_model(spec: str, input_shape: tuple[int, ...], num_classes: int) 
 
     >>> build_user_model("adiw.models.mlp:MLP", (64,), 10).head
     Linear(in_features=256, out_features=10, bias=True)
-    >>> build_user_model("adiw.models.mlp:HIDDEN", (64,), 10)
+    >>> build_user_model("adiw.models.mlp:HIDDEN", (64,), 10)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: model 'adiw.models.mlp:HIDDEN': expected a function or class, 'HIDDEN' is of type int
+    ValueError: model '...': expected a function or class in adiw.models.mlp, found one of type int; check the name
     """
     module_name, _, attribute = spec.partition(":")
     if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
         raise ValueError(f"model {spec!r}: expected package.module:factory; write for example my_models:build")
     with _current_directory_first():
-        module = _import(spec, module_name)
-        if not hasattr(module, attribute):
-            raise ValueError(f"model {spec!r}: expected {attribute!r} in {module_name}, found none; check the name")
-        factory = getattr(module, attribute)
+        importlib.invalidate_caches()
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise  # the module exists, but imports one that is missing
+            raise ValueError(
+                f"model {spec!r}: found no module {error.name!r}; run in its directory or install it"
+            ) from error
+        factory = getattr(module, attribute, None)
         if not callable(factory):
-            kind = type(factory).__name__
-            raise ValueError(f"model {spec!r}: expected a function or class, {attribute!r} is of type {kind}")
+            found = "none" if factory is None else f"one of type {type(factory).__name__}"
+            raise ValueError(
+                f"model {spec!r}: expected a function or class in {module_name}, found {found}; check the name"
+            )
         model = factory(input_shape, num_classes)
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
         raise ValueError(f"model {spec!r}: expected a torch.nn.Module from the factory, got type {kind}; return one")
     return model
-
-
-def _import(spec: str, module_name: str) -> object:
-    """The module; if it exists but imports a missing module, that error is raised unchanged."""
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        raise ValueError(
-            f"model {spec!r}: found no module {error.name!r}; run in its directory or install it"
-        ) from error
 
 
 @contextmanager

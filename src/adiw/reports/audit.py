@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adiw.experiments.checked_io import read_array, read_json
 from adiw.experiments.weight_ranking import WARM_UP, lowest_first, weight_score
 from adiw.reports.folders import is_sweep, read_run, read_sweep
 from adiw.reports.grid import no_formula
 from adiw.reports.pictures import class_names, name_of
-from adiw.reports.ranking_quality import Array, auroc, precision, tied_levels
 from adiw.reports.results import Trial
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Array = NDArray[Any]
 NAMED = 5  # folders in an error message; further ones are counted
 
 
@@ -46,8 +48,30 @@ class Audit:
         """(AUROC, precision at the number of wrong labels) of the ranking; None where true labels are not known."""
         if self.true is None:
             return None
-        levels, flipped = tied_levels(self.scores, self.weights), self.given != self.true
-        return auroc(levels, flipped), precision(levels, flipped)
+        from sklearn.metrics import roc_auc_score  # slow to import
+
+        # Samples that are equal in both score and last weight are tied.
+        pairs, flipped = np.stack([self.scores, self.weights], axis=1), self.given != self.true
+        levels = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        area = float("nan") if flipped.all() else float(roc_auc_score(flipped, -levels))
+        return area, precision(levels, flipped)
+
+
+def precision(levels: Array, flipped: Array) -> float:
+    """The share of mislabelled samples among the k that rank first, where k is the number of mislabelled samples.
+
+    Samples that are tied for the last of the k places count by the share of mislabelled samples among them.
+
+    levels: (n,) lower ranks first.  flipped: (n,) bool, the mislabelled samples.
+
+    >>> precision(np.array([0, 1, 1, 2]), np.array([True, True, False, False]))
+    0.75
+    """
+    wanted = int(flipped.sum())
+    edge = np.sort(levels)[wanted - 1]
+    before, tied = levels < edge, levels == edge
+    found = flipped[before].sum() + (wanted - before.sum()) * flipped[tied].mean()
+    return float(found / wanted)
 
 
 def load_audit(folder: Path) -> Audit:
@@ -120,22 +144,30 @@ def _ranking_weights(run: Trial, folder: Path) -> Array:
     return weights
 
 
+def ranked(audit: Audit, top: int | None = None) -> DataFrame:
+    """A line for each sample, least trusted first; all samples, or the first ``top``."""
+    import pandas  # slow to import
+
+    order = audit.order[:top]
+    columns = {"rank": np.arange(1, len(order) + 1), "original_index": audit.original[order], "index": order}
+    for key, labels in {"given": audit.given, "predicted": audit.predicted, "true": audit.true}.items():
+        if labels is not None:
+            columns |= {key: labels[order], f"{key}_name": np.array([audit.name(label) for label in labels[order]])}
+    columns |= {
+        "weight": audit.weights[order],
+        "mean_weight": audit.mean_weights[order],
+        "trust": audit.scores[order],
+    }
+    columns |= {f"epoch_{epoch}": row[order] for epoch, row in zip(audit.epochs, audit.history, strict=True)}
+    return pandas.DataFrame(columns)
+
+
 def write_csv(audit: Audit, file: TextIO, top: int | None = None) -> None:
-    """A line for each sample, least trusted first; all samples, or the first ``top``.
+    """The ranked samples as CSV.
 
     Class names come from users' files, and the CSV file is opened in spreadsheets: no name is written as a formula.
     """
-    truth = ["true", "true_name"] if audit.true is not None else []
-    labels = ["given", "given_name", "predicted", "predicted_name", *truth]
-    history = [f"epoch_{epoch}" for epoch in audit.epochs]
-    writer = csv.writer(file)
-    writer.writerow(["rank", "original_index", "index", *labels, "weight", "mean_weight", "trust", *history])
-    writer.writerows(_lines(audit, top))
-
-
-def _lines(audit: Audit, top: int | None) -> Iterator[list[object]]:
-    for rank, i in enumerate(audit.order[:top].tolist(), start=1):
-        labels = [audit.given[i], audit.predicted[i], *([] if audit.true is None else [audit.true[i]])]
-        named = [part for label in labels for part in (int(label), no_formula(audit.name(label)))]
-        numbers = [audit.weights[i], audit.mean_weights[i], audit.scores[i], *audit.history[:, i]]
-        yield [rank, int(audit.original[i]), i, *named, *(f"{number:.6g}" for number in numbers)]
+    lines = ranked(audit, top)
+    names = [name for name in lines if name.endswith("_name")]
+    lines[names] = lines[names].map(no_formula)
+    lines.to_csv(file, index=False, float_format="%.6g")

@@ -28,14 +28,13 @@ def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:
     """Curves and weights of a cell; None where it has neither."""
     drawn = {name for trial in cell.trials for name, curve in trial.curves.items() if set(curve) != {None}}
     names = dict.fromkeys(name for trial in cell.trials for name in trial.curves if name in drawn)
-    curves = {name: _curve(cell, name) for name in names}
-    weights = next((trial.weights for trial in cell.done if trial.weights and _vary(trial.weights)), None)
-    if not curves and weights is None:
+    curves = {name: curve_of(cell, name) for name in names}
+    if not curves and cell.weights is None:
         return None
-    return {"row": row, "column": column, "curves": curves, "weights": weights and _shares(weights)}
+    return {"row": row, "column": column, "curves": curves, "weights": cell.weights and _shares(cell.weights)}
 
 
-def _curve(cell: Cell, name: str) -> dict[str, Any]:
+def curve_of(cell: Cell, name: str) -> dict[str, Any]:
     """The mean of the finished trials with its range, and each other trial by itself."""
     finished = [trial.curves[name] for trial in cell.done if name in trial.curves]
     others = [(t.status, t.curves[name]) for t in cell.trials if t.status != "done" and name in t.curves]
@@ -60,12 +59,6 @@ def _bound(curves: Sequence[Curve], of: Callable[[list[float]], float]) -> Curve
     longest = max((len(curve) for curve in curves), default=0)
     epochs = [[v for curve in curves if len(curve) > k and (v := curve[k]) is not None] for k in range(longest)]
     return [rounded(of(values)) if values else None for values in epochs]
-
-
-def _vary(weights: dict[str, Any]) -> bool:
-    """Whether the weights fall into more than one bin; equal weights do not."""
-    used = {k for g in weights["groups"].values() for k, count in enumerate(g["histogram"]) if count}
-    return len(used) > 1
 
 
 def _shares(weights: dict[str, Any]) -> dict[str, Any]:

@@ -67,21 +67,26 @@ class Grid:
             if len(row) != len(self.head):
                 raise ValueError(f"{self.title}: expected rows of {len(self.head)} boxes, got one of {len(row)}")
 
+    @property
+    def spans(self) -> list[tuple[str, int]]:
+        """(group, number of its columns) above the heads; empty if no column has a group."""
+        found = [(group, len(list(members))) for group, members in groupby(head.group for head in self.head)]
+        return found if any(group for group, _ in found) else []
+
 
 def to_text(grid: Grid) -> str:
-    """For a terminal: columns aligned, a star after bold text."""
+    """For a terminal: columns aligned, the first to the left; a star after bold text."""
+    names = [head.name for head in grid.head]
     body = [[box.text + ("*" if box.bold else "") for box in row] for row in grid.rows]
-    widths = [max(map(len, column)) for column in zip([head.name for head in grid.head], *body, strict=True)]
-    spans = _spans(grid)
-    for group, start, count in spans:  # a group's head may be wider than its columns: widen the last one
-        widths[start + count - 1] += max(0, len(group) - (sum(widths[start : start + count]) + 2 * (count - 1)))
-    lines = ["  ".join(group.ljust(sum(widths[at : at + n]) + 2 * (n - 1)) for group, at, n in spans).rstrip()]
-    lines = lines if any(head.group for head in grid.head) else []
-    lines.append(_aligned([head.name for head in grid.head], widths))
-    lines.append("  ".join("-" * width for width in widths))
-    lines += [_aligned(row, widths) for row in body]
+    widths = [max(map(len, column)) for column in zip(names, *body, strict=True)]
+    above, at = "", 0
+    for group, count in grid.spans:  # each group begins above its first column
+        above = (above and f"{above}  ").ljust(sum(widths[:at]) + 2 * at) + group
+        at += count
+    lines = [names, ["-" * width for width in widths], *body]
+    texts = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines]
     notes = [textwrap.fill(note, 110, subsequent_indent="  ") for note in grid.notes]
-    return "\n".join([grid.title, "", *lines, *(["", *notes] if notes else [])]) + "\n"
+    return "\n".join([grid.title, "", *filter(None, [above]), *texts, *(["", *notes] if notes else [])]) + "\n"
 
 
 def to_markdown(grid: Grid) -> str:
@@ -104,17 +109,14 @@ def to_markdown(grid: Grid) -> str:
 
 def to_latex(grid: Grid) -> str:
     """For a paper; needs the LaTeX package booktabs."""
-    spans = _spans(grid)
+    groups = [rf"\multicolumn{{{count}}}{{c}}{{{_latex(group)}}}" for group, count in grid.spans]
+    heads = [_latex(head.name) for head in grid.head]
+    rows = [[_bold(box, _latex, r"\textbf{{{}}}") for box in row] for row in grid.rows]
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(grid.title)}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(grid.head) - 1)}}}", r"\toprule"]
-    if any(head.group for head in grid.head):
-        lines.append(" & ".join(rf"\multicolumn{{{n}}}{{c}}{{{_latex(group)}}}" for group, _, n in spans) + r" \\")
-        lines.append("".join(rf"\cmidrule(lr){{{at + 1}-{at + n}}}" for group, at, n in spans if group))
-    lines += [" & ".join(_latex(head.name) for head in grid.head) + r" \\", r"\midrule"]
-    lines += [" & ".join(_bold(box, _latex, r"\textbf{{{}}}") for box in row) + r" \\" for row in grid.rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    if grid.notes:
-        lines += ["", r"\vspace{4pt}\footnotesize\raggedright", *(_latex(note) + r"\par" for note in grid.notes)]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}", r"\toprule"]
+    lines += [" & ".join(line) + r" \\" for line in (groups, heads) if line]
+    lines += [r"\midrule", *(" & ".join(row) + r" \\" for row in rows), r"\bottomrule", r"\end{tabular}", ""]
+    lines += [rf"{{\footnotesize\raggedright {_latex(note)}\par}}" for note in grid.notes]
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
@@ -150,26 +152,6 @@ def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None)
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
     return list(files)
-
-
-def _spans(grid: Grid) -> list[tuple[str, int, int]]:
-    """(group, first column, number of columns) of adjacent columns with one group; without a group, each alone."""
-    keys = [(head.group, -1 if head.group else at) for at, head in enumerate(grid.head)]
-    found, start = [], 0
-    for (group, _), members in groupby(keys):
-        count = len(list(members))
-        found.append((group, start, count))
-        start += count
-    return found
-
-
-def _aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
-    """The first column to the left, the others to the right."""
-    first, *rest = (
-        text.rjust(width) if at else text.ljust(width)
-        for at, (text, width) in enumerate(zip(texts, widths, strict=True))
-    )
-    return "  ".join([first, *rest]).rstrip()
 
 
 def _bold(box: Box, escape: Callable[[str], str], form: str) -> str:

@@ -1,4 +1,4 @@
-"""The notes under the tables of a sweep: what the figures mean, their provenance, and what is excluded."""
+"""The notes under the tables: what the figures mean, their provenance, and what is excluded."""
 
 from __future__ import annotations
 
@@ -12,23 +12,31 @@ from adiw.reports.times import engine, sources
 
 DIFFERENCE = "Diff.: ours - paper."
 NOT_RUN = f"Not run yet ({NONE}): "
+BOLD = (
+    "Bold (* in text): the best row, and rows that a paired t-test over trial means does not tell from it at the 1% "
+    "level. With few trials the test seldom finds a difference."
+)
 
 
 def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[str]:
     """The notes of the accuracy table."""
     judged = _names(trial.record.get("judged_on") for trial in results.trials) or "nothing yet"
+    records = [*(trial.record for trial in results.trials), *results.timing.values()]
+    rest = [*_not_in_means(results), *_made_with(records)]
+    if results.planned is None:
+        return [
+            f"Mean over {results.used_epochs} (standard deviation between seeds); evaluated on: {judged}.",
+            *rest,
+        ]
     length = "" if results.epochs is None else f" of {results.epochs} epochs"
-    plan = f"{counted(results.planned or 0, 'trial')}{length} planned"
-    timed = (
-        f" Seconds per epoch: training only, {_alone(results)}, without the first epoch." if results.timing else ""
-    )
+    plan = f"{counted(results.planned, 'trial')}{length} planned; evaluated on: {judged}."
+    seconds = f" Seconds per epoch: training only, {_alone(results)}, without the first epoch."
     return [
-        f"Ours: mean (standard deviation) over {results.used_epochs} of all finished trials, {plan}; "
-        f"evaluated on: {judged}.{timed} {DIFFERENCE}",
+        f"Ours: mean (standard deviation) over {results.used_epochs} of all finished trials, "
+        f"{plan}{seconds if results.timing else ''} {DIFFERENCE}",
         _about_bold(results, best),
         *_not_run(results),
-        *_not_in_means(results),
-        *_made_with([*(trial.record for trial in results.trials), *results.timing.values()]),
+        *rest,
         *_about_recipe(results),
     ]
 
@@ -57,12 +65,12 @@ def changes(recipe: Mapping[str, Any]) -> str:
     >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": rows, "columns": []})
     'Changed from the recipe: epochs = 60.'
     """
-    entries = (*recipe["rows"], *recipe["columns"])
-    changed = [
-        f"{key} = {value}"
-        for key, value in recipe.get("changes", {}).items()
-        if recipe["common"].get(key) != value or any(entry["settings"].get(key, value) != value for entry in entries)
+    planned = [
+        recipe["common"],
+        *({**recipe["common"], **e["settings"]} for e in (*recipe["rows"], *recipe["columns"])),
     ]
+    given = recipe.get("changes", {}).items()
+    changed = [f"{key} = {value}" for key, value in given if any(one.get(key) != value for one in planned)]
     return f"Changed from the recipe: {', '.join(changed)}." if changed else ""
 
 
@@ -77,6 +85,14 @@ def deviation(entry: Mapping[str, Any]) -> str:
     return f"{entry['setting']} of {rows} is {entry['ours']} (paper: {entry['paper']}). Chosen: {chosen}."
 
 
+def counted(number: int, thing: str) -> str:
+    """
+    >>> counted(1, "trial"), counted(2, "trial")
+    ('1 trial', '2 trials')
+    """
+    return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
 def _alone(results: Results) -> str:
     epochs = _names(counted(record["epochs"], "epoch") for record in results.timing.values())
     return f"alone on the device over {epochs}"
@@ -84,33 +100,22 @@ def _alone(results: Results) -> str:
 
 def _about_bold(results: Results, best: Mapping[tuple[str, str], Best]) -> str:
     """What bold means, and for each column without it, or with rows that were not compared, the reason."""
-    several = len(results.measures) > 1
-    reasons = [
-        f"{column}{f' ({measure})' if several else ''}: {found.why}"
-        for (column, measure), found in best.items()
-        if found.why
-    ]
+    several, why = len(results.measures) > 1, {found.why for found in best.values()}
+    named = [(f"{column} ({measure})" if several else column, found.why) for (column, measure), found in best.items()]
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in named if reason)
     if not any(found.rows for found in best.values()):
-        different = {found.why for found in best.values()}
-        return f"No bold: {different.pop() if len(different) == 1 else '; '.join(reasons)}."
-    text = (
-        "Bold (* in text): the best row, and rows that a paired t-test over trial means does not tell from it at the "
-        "1% level. With few trials the test seldom finds a difference."
-    )
+        return f"No bold: {why.pop() if len(why) == 1 else reasons}."
     oracles = [row for row in results.rows if results.method(row) == "oracle"]
-    text += f" {oracles[0]} has the true weights and is not compared." if oracles else ""
-    return text + (f" Not compared: {'; '.join(reasons)}." if reasons else "")
+    text = f"{BOLD} {oracles[0]} has the true weights and is not compared." if oracles else BOLD
+    return f"{text} Not compared: {reasons}." if reasons else text
 
 
 def _not_run(results: Results) -> list[str]:
     """The cells without any trial, by column."""
-    empty = {
-        column: [row for row in results.rows if not results.cells[row, column].trials] for column in results.columns
-    }
+    rows = results.rows
+    empty = {column: [row for row in rows if not results.cells[row, column].trials] for column in results.columns}
     texts = [
-        f"{column} ({'all rows' if len(rows) == len(results.rows) else ', '.join(rows)})"
-        for column, rows in empty.items()
-        if rows
+        f"{c} ({'all rows' if missing == rows else ', '.join(missing)})" for c, missing in empty.items() if missing
     ]
     return [f"{NOT_RUN}{'; '.join(texts)}."] if texts else []
 
@@ -149,11 +154,3 @@ def _about_recipe(results: Results) -> list[str]:
 def _names(values: Iterable[str | None]) -> str:
     """The different values, in order of first appearance."""
     return ", ".join(dict.fromkeys(str(value) for value in values if value))
-
-
-def counted(number: int, thing: str) -> str:
-    """
-    >>> counted(1, "trial"), counted(2, "trial")
-    ('1 trial', '2 trials')
-    """
-    return f"{number} {thing}" + ("" if number == 1 else "s")

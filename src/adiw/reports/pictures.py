@@ -39,16 +39,6 @@ class Picture:
         text = f"training sample {self.original}, given label {self.given}"
         return Markup('<img class="{}" loading="lazy" src="{}" alt="{}">').format(kind, data_uri(self.pixels), text)
 
-    @property
-    def wrong(self) -> bool:
-        return self.true is not None and self.true != self.given
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """The entries of the caption."""
-        facts = {"weight": f"{self.weight:.3g}", "label": self.given, "predicted": self.predicted}
-        return facts if self.true is None else {**facts, "true label": self.true}
-
 
 @dataclass(frozen=True)
 class Gallery:

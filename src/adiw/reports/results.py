@@ -125,6 +125,15 @@ class Cell:
         """The largest number of runs that shared the device with a finished trial; 1 when each ran alone."""
         return max((trial.record.get("side_by_side") or 1 for trial in self.done), default=1)
 
+    @property
+    def weights(self) -> dict[str, Any] | None:
+        """The weights of the first finished trial in which they fall into more than one bin; None without one."""
+        for trial in self.done:
+            groups = trial.weights["groups"].values() if trial.weights else ()
+            if len({k for group in groups for k, count in enumerate(group["histogram"]) if count}) > 1:
+                return trial.weights
+        return None
+
     def means(self, measure: str) -> dict[int, float]:
         """Trial number -> mean over its last ten epochs, for finished trials with this measure."""
         means = {trial.number: trial.mean(measure) for trial in self.done}

@@ -1,12 +1,10 @@
-"""The summary of a report: progress, the best method, failures, and the paper's figures."""
+"""The summary of a report: progress, the best method, and the paper's figures."""
 
 from __future__ import annotations
 
 from adiw.experiments.run_record import LAST
-from adiw.reports.notes import changes, counted
+from adiw.reports.notes import counted
 from adiw.reports.results import Results, Trial
-
-SHOWN = 3  # reasons of failure; further ones are counted
 
 
 def sentences(results: Results) -> list[str]:
@@ -15,8 +13,7 @@ def sentences(results: Results) -> list[str]:
         found = _one_run(results.trials[0])
     else:
         found = [_progress(results), *(_best(results, column) for column in results.columns)]
-    found += [_against_paper(results), changes(results.recipe), *_reasons(results)]
-    return [text for text in found if text]
+    return [text for text in (*found, _against_paper(results)) if text]
 
 
 def _progress(results: Results) -> str:
@@ -63,7 +60,8 @@ def _against_paper(results: Results) -> str:
 
 def _one_run(trial: Trial) -> list[str]:
     """Status, accuracy and weights at the end of a single run."""
-    found = [f"One run, {'finished' if trial.status == 'done' else trial.status}."]
+    why = f": {trial.reason}" if trial.reason else ""
+    found = [f"One run, {'finished' if trial.status == 'done' else trial.status}{why}."]
     accuracy, epochs = trial.mean("accuracy"), len(trial.curves.get("accuracy", []))
     if accuracy is not None:
         best = trial.record.get("best")
@@ -82,12 +80,3 @@ def _one_run(trial: Trial) -> list[str]:
             f"of mislabelled samples {last['weight_mislabelled']:.2f}"
         )
     return [*found, f"{text}."]
-
-
-def _reasons(results: Results) -> list[str]:
-    """Why trials did not finish, the first few."""
-    cells = [(cell, trial) for cell in results.cells.values() for trial in cell.trials]
-    ended = [(cell, trial) for cell, trial in cells if trial.reason and trial.status != "done"]
-    found = [f"{cell.row}, {cell.column}, {trial.status}: {trial.reason}" for cell, trial in ended[:SHOWN]]
-    rest = len(ended) - SHOWN
-    return found + ([f"{counted(rest, 'more trial')} did not finish."] if rest > 0 else [])

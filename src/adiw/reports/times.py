@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from adiw.reports.grid import NONE, Box
 from adiw.reports.results import Record, Results
 
 
@@ -41,20 +40,3 @@ def engine(record: Record) -> str:
     how = " and ".join(name for name in ("compiled", "captured") if used.get(name)) or "eager"
     several = f", {used['processes']} processes" if used.get("processes", 1) > 1 else ""
     return f"{(record.get('hardware') or {}).get('device') or 'unknown hardware'}, {how}{several}"
-
-
-def time_box(results: Results, row: str, column: str) -> Box:
-    """The seconds; where they cannot be compared with those that were timed, the reason."""
-    alone, cell = seconds_alone(results, row, column), results.cells[row, column]
-    if alone is not None:
-        return Box(f"{alone:.3f}")
-    if cell.seconds is None:
-        return Box(NONE)
-    shared = cell.side_by_side
-    reason = f"{shared} side by side" if shared > 1 else " and ".join(sorted(engines(results, row, column)))
-    return Box(f"{cell.seconds:.3f}; {reason}")
-
-
-def uniform_row(results: Results) -> str | None:
-    """The row that trains with weights of one, which the times of the others are divided by."""
-    return next((row for row in results.rows if results.method(row) == "uniform"), None)

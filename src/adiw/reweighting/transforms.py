@@ -125,9 +125,13 @@ class Features:
         module = names[self.layer] if isinstance(self.layer, str) else self.layer
         if all(module is not known for known in names.values()):
             raise ValueError("Features: the layer is not part of the model: pass one of model.named_modules()")
+        self.detach()
+        self._hook = module.register_forward_hook(self._store_output)
+
+    def detach(self) -> None:
+        """Remove the hook from the model."""
         if self._hook is not None:
             self._hook.remove()
-        self._hook = module.register_forward_hook(self._store_output)
 
     def _store_output(self, module: nn.Module, inputs: object, output: Tensor) -> None:
         self._output = output.detach()

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["check_inputs", "check_strength", "importance", "keep_probability", "principal_score", "systematic"]
-
 BLOCK = 8  # directions iterated together: the first one converges as (ninth eigenvalue / first)^ITERATIONS
 ITERATIONS = 20
 

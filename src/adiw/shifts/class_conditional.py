@@ -18,8 +18,6 @@ from adiw.shifts.biased_sampling import (
 from adiw.shifts.shift import Shifted, check_labels, class_counts, select
 from adiw.shifts.trusted import draw_per_class, proportional, trusted_count
 
-__all__ = ["ClassConditional"]
-
 
 @dataclass(frozen=True)
 class ClassConditional:

@@ -10,8 +10,6 @@ from torch import Tensor
 from adiw.shifts.shift import Shifted, check_labels, class_counts
 from adiw.shifts.trusted import draw_per_class, trusted_count
 
-__all__ = ["ClassPrior"]
-
 TRUSTED_PER_CLASS = 10
 
 

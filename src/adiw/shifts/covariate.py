@@ -11,8 +11,6 @@ from adiw.shifts.biased_sampling import check_inputs, check_strength, importance
 from adiw.shifts.shift import Shifted, check_labels, select
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
-__all__ = ["Covariate"]
-
 
 @dataclass(frozen=True)
 class Covariate:

@@ -10,16 +10,51 @@ from torch import Tensor
 from adiw.shifts.shift import Shifted, check_labels
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
-__all__ = ["Pair", "Symmetric"]
-
 
 @dataclass(frozen=True)
-class Symmetric:
+class LabelNoise:
+    """Each label flips with probability ``rate``; ``_distance`` says to which class.
+
+    Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        check_rate(self.rate)
+
+    def apply(
+        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
+    ) -> Shifted:
+        """Flip labels; ``x`` is not used."""
+        check_labels(y, num_classes)
+        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
+        other = (y + self._distance(y, num_classes, generator)) % num_classes
+        return flip_labels(y, other, self.rate, index, generator)
+
+    def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
+        """How many classes after its own a label flips to."""
+        raise NotImplementedError
+
+
+class Pair(LabelNoise):
+    """Each label flips with probability ``rate`` to the next class.
+
+        P(y' = (y + 1) mod C | y) = rate.
+
+    >>> y = torch.tensor([0, 1, 2, 0, 1, 2])
+    >>> Pair(0.9).apply(None, y, 3, 0, torch.Generator().manual_seed(0)).y
+    tensor([1, 2, 0, 1, 2, 0])
+    """
+
+    def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
+        return 1
+
+
+class Symmetric(LabelNoise):
     """Each label flips with probability ``rate`` to another class, all equally likely.
 
         P(y' = c | y) = rate / (C - 1)  for c != y.
-
-    Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
 
     >>> y = torch.arange(10_000) % 10
     >>> shifted = Symmetric(0.4).apply(None, y, 10, 0, torch.Generator().manual_seed(0))
@@ -27,47 +62,8 @@ class Symmetric:
     True
     """
 
-    rate: float
-
-    def __post_init__(self) -> None:
-        check_rate(self.rate)
-
-    def apply(
-        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
-    ) -> Shifted:
-        """Flip labels; ``x`` is not used."""
-        check_labels(y, num_classes)
-        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
-        step = torch.randint(1, num_classes, y.shape, generator=generator, device=generator.device)
-        other = (y + step.to(y.device)) % num_classes
-        return flip_labels(y, other, self.rate, index, generator)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Each label flips with probability ``rate`` to the next class.
-
-        P(y' = (y + 1) mod C | y) = rate.
-
-    Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
-
-    >>> y = torch.tensor([0, 1, 2, 0, 1, 2])
-    >>> Pair(0.9).apply(None, y, 3, 0, torch.Generator().manual_seed(0)).y
-    tensor([1, 2, 0, 1, 2, 0])
-    """
-
-    rate: float
-
-    def __post_init__(self) -> None:
-        check_rate(self.rate)
-
-    def apply(
-        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
-    ) -> Shifted:
-        """Flip labels; ``x`` is not used."""
-        check_labels(y, num_classes)
-        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
-        return flip_labels(y, (y + 1) % num_classes, self.rate, index, generator)
+    def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
+        return torch.randint(1, num_classes, y.shape, generator=generator, device=generator.device).to(y.device)
 
 
 def check_rate(rate: float) -> None:

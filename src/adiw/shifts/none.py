@@ -10,8 +10,6 @@ from torch import Tensor
 from adiw.shifts.shift import Shifted, check_labels
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
-__all__ = ["NoShift"]
-
 
 @dataclass(frozen=True)
 class NoShift:

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from adiw.argument_checks import is_count
 
-__all__ = ["Shift", "Shifted", "check_labels", "class_counts", "select"]
-
 
 @dataclass(frozen=True)
 class Shifted:

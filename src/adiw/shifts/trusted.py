@@ -12,8 +12,6 @@ from torch import Tensor
 from adiw.argument_checks import is_count
 from adiw.shifts.shift import class_counts
 
-__all__ = ["check_trusted", "draw_per_class", "draw_trusted", "proportional", "read_indices", "trusted_count"]
-
 DEFAULT_TRUSTED = 1000  # the paper's validation set, except for class-prior shift and ImageNet
 SHOWN = 10  # numbers listed in an error
 

@@ -1,0 +1,271 @@
+"""What ``ReweightedClassifier`` and ``ReweightedRegressor`` share: arguments, trusted samples and training."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from adiw import ADIW, Features
+from adiw.argument_checks import check_count, is_number, is_positive
+from adiw.divergences import Divergence
+from adiw.integrations.network_training import Progress, train
+from adiw.integrations.skorch import (
+    Criterion,
+    IndexedRows,
+    ModuleFactory,
+    PerSample,
+    ReweightedNet,
+    Rows,
+    build_module,
+    dense,
+    seeded,
+)
+from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mask
+from adiw.reweighting.transforms import Transform
+
+FEWEST_TO_STOP = 20  # trusted samples: a part of fewer cannot tell a better epoch from a worse one
+EPOCHS = 20  # at least this many within max_steps, so that there is a choice
+INPUT: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "allow_nd": True}
+
+
+class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
+    """A network whose training samples are weighted by how well they match trusted samples."""
+
+    net_: ReweightedNet
+    sample_weight_: NDArray[np.float32]
+    validation_scores_: list[float] | None
+    best_epoch_: int | None
+    _progress: Progress
+    _numeric_targets: bool
+    _default_criterion: Criterion
+    _nonlinearity: Callable[[Tensor], Tensor] | None
+
+    def __init__(
+        self,
+        module: nn.Module | ModuleFactory | None = None,
+        *,
+        divergence: str | Divergence | None = None,
+        match_on: Literal["loss"] | Transform | None = None,
+        criterion: Criterion | None = None,
+        max_steps: int = 2500,
+        epochs: int | None = None,
+        batch_size: int = 128,
+        lr: float = 0.003,
+        weight_decay: float = 0.0,
+        optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
+        early_stopping: bool = True,
+        validation_fraction: float = 0.2,
+        join_trusted: bool = True,
+        mean_one: bool = False,
+        cap: float | None = None,
+        min_ess: float = 0.0,
+        callbacks: Sequence[Any] | None = None,
+        device: str = "cpu",
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.module, self.divergence, self.match_on, self.criterion = module, divergence, match_on, criterion
+        self.max_steps, self.epochs, self.batch_size = max_steps, epochs, batch_size
+        self.lr, self.weight_decay, self.optimizer = lr, weight_decay, optimizer
+        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
+        self.join_trusted, self.mean_one, self.cap, self.min_ess = join_trusted, mean_one, cap, min_ess
+        self.callbacks, self.device, self.warm_start = callbacks, device, warm_start
+        self.verbose, self.random_state = verbose, random_state
+
+    @abstractmethod
+    def _encode(
+        self, y: NDArray[Any], y_val: NDArray[Any] | None, is_trusted: NDArray[np.bool_], resuming: bool
+    ) -> NDArray[Any]:
+        """The targets of the network, (n,) or with ``y_val`` (n + m,)."""
+
+    @abstractmethod
+    def _num_outputs(self) -> int:
+        """The number of outputs of the network."""
+
+    @abstractmethod
+    def _score(self, outputs: Tensor, targets: Tensor) -> float:
+        """The score of outputs (n, C) for encoded targets (n,), as in ``score``."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        trusted: ArrayLike | None = None,
+    ) -> Self:
+        """Train on rows X (n, ...) and targets y (n,), weighted by the trusted samples.
+
+        Trusted samples are the rows of X where the boolean array ``trusted`` (n,) is true, or other rows X_val
+        (m, ...) with targets y_val (m,). Without them all weights are one, and a warning is issued: the targets in y
+        are in doubt, so weights that match a part of them would mean nothing.
+        """
+        self._check_arguments()
+        previous = getattr(self, "_progress", None) if self.warm_start else None
+        checks = INPUT | {"y_numeric": self._numeric_targets}
+        rows, given = validate_data(self, X, y, reset=previous is None, **checks)
+        rows, given_val, is_trusted = self._add_trusted(rows, X_val, y_val, trusted)
+        targets = self._encode(given, given_val, is_trusted, resuming=previous is not None)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        progress = self._begin(targets, is_trusted, seed, previous)
+        with seeded(seed, self.device):
+            weights = self._train(rows, targets, progress, seed)
+        best, self._progress, self.sample_weight_ = progress.best, progress, weights.numpy()[: len(given)].copy()
+        self.validation_scores_, self.best_epoch_ = (best.scores, best.epoch) if best.scores else (None, None)
+        return self
+
+    def _check_arguments(self) -> None:
+        for name in ("max_steps", "batch_size") if self.epochs is None else ("epochs", "batch_size"):
+            check_count(name, getattr(self, name), least=1)
+        if not is_positive(self.lr):
+            raise ValueError(f"lr must be a positive number, got {self.lr!r}")
+        if not is_number(self.weight_decay, least=0):
+            raise ValueError(f"weight_decay must be a number >= 0, got {self.weight_decay!r}")
+        if not (is_positive(self.validation_fraction) and self.validation_fraction < 1):
+            raise ValueError(f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}")
+
+    def _add_trusted(
+        self, rows: Rows, X_val: ArrayLike | None, y_val: ArrayLike | None, trusted: ArrayLike | None
+    ) -> tuple[Rows, NDArray[Any] | None, NDArray[np.bool_]]:
+        """All rows, with X_val at the end; y_val; and which rows are trusted."""
+        count = rows.shape[0]
+        if X_val is None and y_val is None:
+            mask = trusted_mask(trusted, count)
+            if not mask.any():
+                warnings.warn(
+                    f"{type(self).__name__}.fit without trusted samples trains with weights of one: pass X_val= and "
+                    "y_val=, a few samples with correct targets, or trusted=, a mask of such rows of X",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            return rows, None, mask
+        if trusted is not None:
+            raise ValueError("trusted samples are either X_val and y_val, or the rows of X in trusted=, not both")
+        if X_val is None or y_val is None:
+            missing = "X_val" if X_val is None else "y_val"
+            raise ValueError(f"trusted samples need both X_val and y_val: {missing} is missing")
+        more, given_val = validate_data(self, X_val, reset=False, **INPUT), column_or_1d(y_val)
+        check_consistent_length(more, given_val)
+        rows = stack_rows(rows, more)
+        return rows, given_val, np.arange(rows.shape[0]) >= count
+
+    def _begin(
+        self, targets: NDArray[Any], is_trusted: NDArray[np.bool_], seed: int, previous: Progress | None
+    ) -> Progress:
+        """The progress to resume from, or that of a new training."""
+        if previous is not None and previous.is_trusted.any():
+            if np.array_equal(previous.is_trusted, is_trusted):
+                return previous
+            sizes = [f"{len(mask)} rows, {mask.sum()} of them trusted" for mask in (previous.is_trusted, is_trusted)]
+            raise ValueError(
+                f"warm_start=True continues with the same rows and trusted samples: expected {sizes[0]}, got "
+                f"{sizes[1]}, or others; fit the same rows, or a clone"
+            )
+        roles = assign_roles(targets, is_trusted, self._num_held_out(is_trusted.sum()), self.join_trusted, seed)
+        _, steps = self._length(len(roles.train))
+        warmup = steps if steps < len(roles.train) // int(self.batch_size) else None  # None: one pass
+        return Progress(is_trusted, roles, warmup, random=None if previous is None else previous.random)
+
+    def _num_held_out(self, num_trusted: int) -> int:
+        if not self.early_stopping or not num_trusted:
+            return 0
+        if num_trusted < FEWEST_TO_STOP:
+            warnings.warn(
+                f"early_stopping needs {FEWEST_TO_STOP} trusted samples or more, got {num_trusted}: none is held "
+                "out, and the last epoch is kept",
+                UserWarning,
+                stacklevel=4,
+            )
+            return 0
+        return min(max(round(self.validation_fraction * num_trusted), 1), num_trusted - 1)
+
+    def _length(self, num_train: int) -> tuple[int, int]:
+        """The number of epochs, and the steps of each: a pass over the training rows, or a part of a long one."""
+        one_pass = max(1, num_train // int(self.batch_size))
+        if self.epochs is not None:
+            return int(self.epochs), one_pass
+        steps = min(one_pass, -(-int(self.max_steps) // EPOCHS))
+        return -(-int(self.max_steps) // steps), steps
+
+    def _train(self, rows: Rows, targets: NDArray[Any], progress: Progress, seed: int) -> Tensor:
+        """Train a new network or resume, and return the weight of every row."""
+        roles, transform = progress.roles, copy.deepcopy(self.match_on)  # it keeps a hook on the network
+        net = self._net(rows.shape).initialize() if progress.random is None else self.net_
+        epochs, steps = self._length(len(roles.train))
+        net.set_params(max_epochs=epochs, verbose=int(self.verbose))
+        reweight = None
+        if len(roles.matched):
+            trusted = TensorDataset(dense(rows, roles.matched), torch.from_numpy(targets[roles.matched]))
+            reweight = self._reweight(net, trusted, len(targets), transform, progress.warmup_steps, seed)
+        # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
+        drawn = min(len(roles.train), steps * int(self.batch_size))
+        train_rows = IndexedRows(rows, targets, roles.train, drawn)
+        try:
+            weights = train(net, reweight, train_rows, roles.held_out, self._score, progress)
+        finally:
+            if isinstance(transform, Features):
+                transform.detach()
+        self.net_ = net
+        return weights
+
+    def _net(self, shape: tuple[int, ...]) -> ReweightedNet:
+        return ReweightedNet(
+            build_module(self.module, shape[1:], self._num_outputs()),
+            criterion=PerSample(self.criterion or self._default_criterion, squeeze=self._numeric_targets),
+            optimizer=self.optimizer,
+            optimizer__weight_decay=self.weight_decay,
+            lr=self.lr,
+            batch_size=int(self.batch_size),  # DataLoader refuses NumPy integers
+            predict_nonlinearity=self._nonlinearity,
+            train_split=None,
+            callbacks=copy.deepcopy(self.callbacks),  # they keep state, and fit must not change parameters
+            device=self.device,
+        )
+
+    def _reweight(
+        self,
+        net: ReweightedNet,
+        trusted: TensorDataset,
+        num_train: int,
+        transform: Literal["loss"] | Transform | None,
+        warmup_steps: int | None,
+        seed: int,
+    ) -> ADIW:
+        chosen: dict[str, Any] = {"divergence": self.divergence, "transform": transform}
+        return ADIW(
+            net.module_,
+            net.criterion_,
+            trusted,
+            num_train,
+            **{name: value for name, value in chosen.items() if value is not None},
+            warmup_steps=warmup_steps,
+            mean_one=self.mean_one,
+            cap=self.cap,
+            min_ess=self.min_ess,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
+    def _outputs(self, X: ArrayLike) -> NDArray[np.float32]:
+        """The outputs of the network after its nonlinearity, (n, C)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, **INPUT)
+        outputs: NDArray[np.float32] = self.net_.predict_proba(IndexedRows(rows, np.zeros(rows.shape[0])))
+        return outputs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
