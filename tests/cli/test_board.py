@@ -32,11 +32,11 @@ def test_a_bar_for_the_sweep_and_one_for_each_run(bar: Progress, capsys: pytest.
     board = Board(bar, "mine", {JOBS[0]: "done", **dict.fromkeys(JOBS[1:], "left")})
     assert shown(bar) == ["mine 1/4 1 done, 3 left"]
     board.row(JOBS[1], {"epoch": 0})
-    board.row(JOBS[2], {"epoch": 3, "accuracy": 88.123})
+    board.row(JOBS[2], {"epoch": 3, "accuracy": 88.123, "epochs": 25})
     assert shown(bar) == [
         "mine 1/4 1 done, 2 running, 1 left",
         "KL, much, trial 1 0/5",
-        "KL, much, trial 2 3/5 accuracy 88.12",
+        "KL, much, trial 2 3/25 accuracy 88.12",
     ]
     board.ended(JOBS[1], {"status": "done", "accuracy": 50.0})
     assert shown(bar)[0] == "mine 2/4 2 done, 1 running, 1 left"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from adiw.experiments.checked_io import read_lines
+from adiw.experiments.settings import resolve
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
 from tests.experiments.tables import write_table
@@ -23,9 +24,54 @@ def test_a_run_prints_its_accuracy_and_its_folder(adiw: Command) -> None:
     assert (output.code, output.err) == (0, "")
     result = json.loads(Path("runs/digits-uniform-0/result.json").read_text())
     assert output.out == (
-        f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% "
-        "(mean of the last 2 of 2 epochs, test set)\nfiles are in runs/digits-uniform-0\n"
+        f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% (test set, epoch "
+        f"{result['best']['epoch']}, best of 2 on 30 held-out trusted samples; the last epoch has "
+        f"{result['last']['accuracy']:.2f}%)\nfiles are in runs/digits-uniform-0\n"
     )
+    assert result["settings"]["hold_out"] == 0.3
+    output = adiw(*RUN, "--hold-out", 0, "--out", "r")
+    result = json.loads(Path("r/result.json").read_text())
+    assert output.out == (
+        f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% "
+        "(mean of the last 2 of 2 epochs, test set)\nfiles are in r\n"
+    )
+
+
+def test_few_trusted_samples_are_all_used_and_that_is_said(adiw: Command) -> None:
+    output = adiw(*RUN, "--trusted", 50, "--json", "--out", "r")
+    assert output.err == (
+        "adiw: the last epoch is kept, not the best: --hold-out 0.3 of 50 trusted samples are fewer than 20\n"
+    )
+    assert json.loads(output.out)["held_out"] == 0
+
+
+@pytest.mark.parametrize(("rows", "epochs"), [(100, 200), (4000, 100), (80_000, 5)])
+def test_a_table_is_trained_for_a_number_of_steps(adiw: Command, rows: int, epochs: int) -> None:
+    """2,500 steps of 128 samples, but at least 5 and at most 200 epochs."""
+    samples = 4 * rows // 5
+    assert resolve({"dataset": "csv"}).train_epochs(samples) == epochs
+    if rows > 100:
+        return
+    write_table(Path("t.csv"), rows=rows)
+    table = ["run", "--dataset", "csv", "--path", "t.csv", "--trusted", 30, "--method", "uniform", "--hold-out", 0]
+    assert json.loads(adiw(*table, "--json", "--out", "r").out)["epochs"] == epochs
+    output = adiw(*table, "--json", "--out", "few", "--steps", 7, "--batch", 32)
+    assert json.loads(output.out)["epochs"] == 4  # of two steps
+    longer = adiw("run", "--resume", "--out", "few", "--steps", 9, "--json")
+    assert json.loads(longer.out)["epochs"] == 5
+    longer = adiw("run", "--resume", "--out", "few", "--epochs", 6, "--json")
+    assert json.loads(longer.out)["epochs"] == 6
+    assert "give only one of them" in adiw(*table, "--steps", 9, "--epochs", 3, "--out", "both").err
+
+
+def test_an_old_folder_is_resumed_without_holding_out(adiw: Command) -> None:
+    """Folders of earlier versions have no hold_out in their settings."""
+    assert adiw(*RUN, "--out", "r", "--hold-out", 0).code == 0
+    assert "hold_out" not in json.loads(Path("r/config.json").read_text())
+    output = adiw("run", "--resume", "--out", "r", "--epochs", 3, "--hold-out", 0, "--json")
+    assert "best" not in json.loads(output.out)
+    refused = adiw("run", "--resume", "--out", "r", "--hold-out", 0.3)
+    assert (refused.code, "(hold_out was 0.0, is 0.3)" in refused.err) == (2, True)
 
 
 def test_as_json_the_output_is_one_object(adiw: Command) -> None:
@@ -78,6 +124,8 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
         "decay_every": 7,
         "decay": 0.5,
         "batch": 64,
+        "hold_out": 0.4,
+        "fine_tune_epochs": 7,
     }
     flags = ["--exact", "--mean-one", "--channels-last", "--bf16", "--device", "cpu", "--workers", 1]
     given = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", value)]
@@ -171,7 +219,7 @@ def test_tensorboard_files_have_the_metrics_also_of_a_failed_run(
     curves = events(Path("r/tensorboard"))
     assert set(curves) == set(rows[0]) - {"epoch"}
     for key, values in curves.items():
-        np.testing.assert_allclose(values, [row[key] for row in rows], rtol=1e-6)
+        np.testing.assert_allclose(values, np.array([row[key] for row in rows], float), rtol=1e-6)  # None is NaN
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TensorBoard's own dependencies
@@ -228,7 +276,7 @@ def test_a_users_table_and_trusted_samples(adiw: Command) -> None:
     Path("trusted.txt").write_text("\n".join(map(str, range(0, 60, 2))))
     output = adiw(
         *("run", "--dataset", "csv", "--path", "data", "--shift", "none", "--trusted-file", "trusted.txt"),
-        *("--epochs", 2, "--out", "r"),
+        *("--epochs", 2, "--out", "r", "--hold-out", 0),
     )
     assert (output.code, output.err) == (0, "")
     assert "weight_mislabelled" not in Path("r/metrics.jsonl").read_text()  # the truth is unknown
@@ -245,7 +293,7 @@ def test_a_users_images_and_network_with_and_without_workers(adiw: Command) -> N
         output = adiw(
             *("run", "--dataset", "imagefolder", "--path", "img", "--model", "my_network:pooled", "--method"),
             *("adiw-kl", "--trusted", 20, "--batch", 16, "--epochs", 3, "--lr", 0.05, "--workers", workers),
-            *("--transform", "features", "--out", f"r{workers}"),
+            *("--transform", "features", "--out", f"r{workers}", "--hold-out", 0),
         )
         assert (output.code, output.err) == (0, "")
     assert np.load("r0/weights.npy").shape == (60,)

@@ -15,7 +15,7 @@ import torch
 from adiw.cli.console import StopRequest, one_line_errors
 from adiw.engine import checkpoint
 from adiw.experiments.run import Engine, run
-from adiw.experiments.settings import resolve
+from adiw.experiments.settings import HOLD_OUT, resolve
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
 
@@ -32,10 +32,10 @@ def saved_epoch(folder: Path) -> int:
 def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     adiw: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ten steps are an epoch; the network sends the signal at a step of its own process."""
+    """Nine steps are an epoch; the network sends the signal at a step of its own process."""
     write_module(tmp_path, "signal_network")
     options = ["--method", "adiw-kl", "--model", "signal_network:signalling", "--epochs", EPOCHS, "--out", "r"]
-    given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS}
+    given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS, "hold_out": HOLD_OUT}
     run(resolve(given), tmp_path / "whole", engine=Engine(CPU))
 
     # (after how many epochs it stops, the arguments that resume it)
@@ -68,6 +68,9 @@ def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     assert adiw("run", *options, "--resume").code == 0
     for name in ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy"):
         assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    best, expected = (checkpoint.load(tmp_path / name, CPU)["best"] for name in ("r", "whole"))  # type: ignore[index]
+    assert best["row"] == expected["row"]
+    assert all(torch.equal(tensor, expected["model"][key]) for key, tensor in best["model"].items())
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
@@ -76,6 +79,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
     arguments = [
         *("--dataset", "imagefolder", "--path", "img", "--model", "slow_images:slow", "--trusted", "12"),
         *("--method", "adiw-kl", "--batch", "8", "--epochs", "1000", "--workers", "2", "--out", "r"),
+        *("--hold-out", "0"),
     ]
     with subprocess.Popen(
         [sys.executable, "-m", "adiw", "run", *arguments],

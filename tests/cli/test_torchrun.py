@@ -14,6 +14,7 @@ import pytest
 import torch.distributed as dist
 
 from adiw.cli.console import StopRequest
+from adiw.experiments.checked_io import read_lines
 from tests.cli.conftest import Command, Output
 from tests.gloo_processes import under_torchrun
 
@@ -43,7 +44,7 @@ def build(input_shape, num_classes):
 """
 OPTIONS = [
     *("--method", "adiw-kl", "--model", "trouble:build", "--epochs", "5", "--lr", "0.02", "--width", "0.5"),
-    *("--trusted", "40", "--val-batch", "31", "--device", "cpu"),
+    *("--trusted", "60", "--hold-out", "0.35", "--val-batch", "31", "--device", "cpu"),
 ]
 
 
@@ -72,7 +73,7 @@ def torchrun(*arguments: str, **variables: str) -> tuple[int, list[str]]:
 
 def test_a_run_stopped_under_torchrun_is_resumed_in_one_process(adiw: Command, tmp_path: Path) -> None:
     (tmp_path / "trouble.py").write_text(MODULE)
-    code, output = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # ten steps are an epoch
+    code, output = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # nine steps are an epoch
     assert code == 1  # torchrun's own, after a signal
     assert output[0] == "adiw: stopping after this epoch"
     assert len(output) == 2
@@ -82,6 +83,9 @@ def test_a_run_stopped_under_torchrun_is_resumed_in_one_process(adiw: Command, t
     assert adiw("run", *OPTIONS, "--out", "whole").code == 0
     found, expected = (np.load(tmp_path / name / "weights.npy") for name in ("r", "whole"))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    rows, others = (read_lines(tmp_path / name / "metrics.jsonl") for name in ("r", "whole"))
+    for name in ("held_out_accuracy", "held_out_loss"):  # the processes share the 21 held-out samples
+        np.testing.assert_allclose([row[name] for row in rows], [row[name] for row in others], rtol=1e-3)
 
 
 def test_an_error_in_one_process_is_printed_once_and_ends_all(tmp_path: Path) -> None:
@@ -98,7 +102,7 @@ def test_the_other_commands_work_in_one_process(launched: Command) -> None:
 
 
 def test_a_single_process_of_torchrun_runs_and_prints_its_errors(launched: Command) -> None:
-    output = launched("run", "--epochs", "1", "--trusted", "40", "--out", "r")
+    output = launched("run", "--epochs", "1", "--trusted", "100", "--out", "r")
     assert (output.code, output.err) == (0, "")
     assert output.out.endswith("files are in r\n")
     assert re.match("adiw: No such option:? '?--epoch", launched("run", "--epoch", "1").err)

@@ -18,8 +18,19 @@ def test_trusted_images_are_matched_and_not_trained_on(adiw: Command, tmp_path: 
     write_images(tmp_path / "photos")
     write_images(tmp_path / "checked", train=3)
     write_module(tmp_path, "nets_of_trusted")
-    model = ("--model", "nets_of_trusted:pooled", "--workers", 0, "--no-bf16", "--quiet", "--out", "out")
-    output = adiw(*RUN, *model, "--trusted-folder", "checked/train")
+    model = (
+        "--model",
+        "nets_of_trusted:pooled",
+        "--workers",
+        0,
+        "--no-bf16",
+        "--quiet",
+        "--out",
+        "out",
+        "--hold-out",
+        0,
+    )
+    output = adiw(*RUN, *model, "--trusted-folder", "checked/train", "--hold-out", 0)
     assert (output.code, output.err) == (0, "")
     assert len(np.load("out/weights.npy")) == 60  # the training images alone
     assert json.loads(Path("out/config.json").read_text())["trusted_folder"] == "checked/train"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adiw.engine.evaluate import count_correct, in_batches, predict
+from adiw.engine.evaluate import evaluate, in_batches, predict
 from tests.engine.small_problem import problem, same
 
 
@@ -24,10 +24,12 @@ def by_definition(model: nn.Module, x: Tensor, y: Tensor, k: int) -> int:
 def test_accuracy_is_as_defined(classes: int) -> None:
     model, x, y = problem(classes)
     before = copy.deepcopy(model)
-    first, five = count_correct(model, in_batches(x, y, size=7)).tolist()
+    first, five, loss = evaluate(model, in_batches(x, y, size=7)).tolist()
     assert first == by_definition(before, x, y, 1)
     assert five == by_definition(before, x, y, 5)
     assert 0 < first < len(y)
+    chances = copy.deepcopy(before).eval()(x).double().softmax(1)
+    assert loss == pytest.approx(-chances[torch.arange(len(y)), y].log().sum().item(), rel=1e-5)
     if classes <= 5:
         assert five == len(y)
     assert same(model, before)  # batch norm has not updated its statistics

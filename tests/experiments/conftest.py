@@ -9,9 +9,15 @@ import pytest
 import torch
 
 from adiw.experiments.run import Engine, run
-from adiw.experiments.settings import resolve
+from adiw.experiments.settings import Settings, resolve
 
 EPOCHS = 4
+
+
+def short(method: str) -> Settings:
+    """A run of ``EPOCHS`` epochs on digits; the last two of fine-tune are fine-tuning."""
+    length = {"epochs": 2, "fine_tune_epochs": EPOCHS - 2} if method == "fine-tune" else {"epochs": EPOCHS}
+    return resolve({"method": method, **length})
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +37,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def folder(method: str) -> Path:
         if method not in folders:
             folders[method] = tmp_path_factory.mktemp("finished") / method
-            settings = resolve({"method": method, "epochs": EPOCHS})
-            run(settings, folders[method], engine=Engine(torch.device("cpu")))
+            run(short(method), folders[method], engine=Engine(torch.device("cpu")))
         return folders[method]
 
     return folder

@@ -18,7 +18,7 @@ from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
-from tests.experiments.conftest import EPOCHS
+from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
 
 CPU = torch.device("cpu")
@@ -42,9 +42,8 @@ def same(first: Any, second: Any) -> bool:
 
 
 def interrupted(settings: Settings, folder: Path, after: int) -> None:
-    with pytest.raises(
-        Interrupted, match=f"stopped after epoch {after} of {settings.epochs}; continue with --resume"
-    ):
+    epochs = (settings.epochs or 0) + (settings.fine_tune_epochs if settings.method == "fine-tune" else 0)
+    with pytest.raises(Interrupted, match=f"stopped after epoch {after} of {epochs}; continue with --resume"):
         run(settings, folder, engine=Engine(CPU), stop=stop_after(after))
 
 
@@ -60,7 +59,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_resumed_run_is_the_uninterrupted_one(finished: Callable[[str], Path], tmp_path: Path, method: str) -> None:
-    settings = resolve({"method": method, "epochs": EPOCHS})
+    settings = short(method)
     interrupted(settings, tmp_path, 2)
     assert not (tmp_path / "result.json").exists()
     torch.rand(3)

@@ -24,7 +24,7 @@ from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.splits import load_splits, without_augmentation
 from adiw.experiments.training_run import TrainingRun, reading, snapshot_epochs
-from tests.experiments.conftest import EPOCHS
+from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
 
 CPU = torch.device("cpu")
@@ -51,10 +51,10 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_trains_and_writes_its_files(finished: Callable[[str], Path], method: str) -> None:
-    folder, settings = finished(method), resolve({"method": method, "epochs": EPOCHS})
+    folder, settings = finished(method), short(method)
     task = load_splits(settings)
     n = len(task.train)
-    gallery = set() if method in ("uniform", "val-only") else {"gallery.json", "gallery.npy"}
+    gallery = set() if method in ("uniform", "val-only", "mixed", "fine-tune") else {"gallery.json", "gallery.npy"}
     assert {file.name for file in folder.iterdir()} == FILES | gallery
     assert json.loads((folder / "config.json").read_text()) == settings.as_dict()
 
@@ -66,7 +66,7 @@ def test_every_method_trains_and_writes_its_files(finished: Callable[[str], Path
         assert 0 <= row["accuracy"] <= row["top5"] <= 100
         assert row["nonfinite"] == 0
     result = json.loads((folder / "result.json").read_text())
-    assert (result["status"], result["reason"], result["epochs"]) == ("done", None, EPOCHS)
+    assert (result["status"], result["reason"], result["epochs"]) == ("done", None, settings.epochs)
     assert result["accuracy"] == pytest.approx(np.mean([row["accuracy"] for row in metrics]))
     assert result["settings"] == settings.as_dict()
     assert result["judged_on"] == "test set"
@@ -138,7 +138,7 @@ def test_a_selection_split_is_evaluated_instead_of_the_test_set(tmp_path: Path) 
 def test_progress_is_called_after_every_epoch(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = []
     run(resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), progress=rows.append)
-    assert rows == read_rows(tmp_path / "metrics.jsonl")
+    assert rows == [{**row, "epochs": 3} for row in read_rows(tmp_path / "metrics.jsonl")]
 
 
 def test_the_learning_rate_decays_with_the_settings(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_images_are_augmented_for_training_alone(tmp_path: Path, method: str) ->
     settings = image_settings(tmp_path, method, trusted=6)
     job = TrainingRun(settings, load_splits(settings), CPU, workers=0)
     assert len(job.train_set) == (12 if method == "uniform" else 6)
-    looked, again = (torch.cat([x for x, _ in job.batches(job.train_set)]) for _ in range(2))
+    looked, again = (torch.cat([x for x, _ in job.evaluation.batches(job.train_set)]) for _ in range(2))
     assert torch.equal(looked, again)
     plain = without_augmentation(job.train_set)
     assert torch.equal(looked, torch.stack([plain[i][0] for i in range(len(plain))]))

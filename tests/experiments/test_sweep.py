@@ -15,6 +15,9 @@ from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.recipes import Recipe
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS, TIMING, Sweep
+from adiw.reports.folders import read_sweep
+from adiw.reports.grid import to_text
+from adiw.reports.tables import accuracy_table
 from tests.experiments.small_sweeps import DEAD, FAILED, TEXT, files, finish, small, statuses, sweep
 
 KL = Part(("KL", "Val-Only"), ("much",))
@@ -253,3 +256,37 @@ def test_runs_that_share_a_gpu_draw_the_same_random_numbers_as_alone(monkeypatch
     for _ in zip(*turns, strict=True):
         pass
     assert found == [alone(0), alone(1)]
+
+
+def test_a_recipe_may_hold_out_count_in_steps_and_use_trusted_samples_without_weights(tmp_path: Path) -> None:
+    rows = """
+[[row]]
+label = "Mixed"
+method = "mixed"
+[[row]]
+label = "Fine-tune"
+method = "fine-tune"
+fine_tune_epochs = 2
+"""
+    text = TEXT.replace("epochs = 2", "steps = 25\nhold_out = 0.3")
+    recipe = small(tmp_path, rows, text)
+    part = Part(("Uniform", "Mixed", "Fine-tune"), ("much",), 1)
+    whole, cut = (sweep(recipe, tmp_path / name) for name in ("whole", "cut"))
+    records = {job.row: record for job, record in finish(whole, recipe, part)}
+    assert {row: record["epochs"] for row, record in records.items()} == dict.fromkeys(records, 3)  # of nine steps
+    assert {row: record["last"]["epoch"] for row, record in records.items()} == {
+        "Uniform": 3,
+        "Mixed": 3,
+        "Fine-tune": 5,
+    }
+    assert all(record["held_out"] == 30 for record in records.values())
+    assert records["Mixed"]["accuracy"] == records["Uniform"]["accuracy"]
+    with pytest.raises(Interrupted):  # in the middle of fine-tuning
+        list(cut.run(plan(recipe, Part(("Fine-tune",), ("much",), 1)), *stopping(4)))
+    finish(cut, recipe, part)
+    assert files(tmp_path / "whole") == files(tmp_path / "cut")
+    text = " ".join(to_text(accuracy_table(read_sweep(tmp_path / "whole"))).split())
+    assert "2 trials planned" in text
+    assert "over the best epoch on held-out trusted samples of all finished trials" in text
+    longer = plan(recipe, Part(changes={"epochs": 7}))
+    assert {(job.settings.epochs, job.settings.steps) for job in longer} == {(7, None)}

@@ -31,13 +31,13 @@ pytestmark = [
 ]
 GPU = torch.device("cuda")
 # Short, with a small learning rate, so that rounding errors stay small; the rate decays after the capture.
-GIVEN = {"epochs": 4, "lr": 0.02, "decay_every": 2, "batch": 100}
+GIVEN = {"epochs": 4, "fine_tune_epochs": 2, "lr": 0.02, "decay_every": 2, "batch": 100}
 
 
 def trained(settings: Settings, capture: bool, compiled: bool = False, workers: int = 0) -> TrainingRun:
     told: list[str] = []
     job = TrainingRun(settings, load_splits(settings), GPU, workers, told.append if capture else None, compiled)
-    for _ in range(settings.epochs):
+    for _ in range(job.epochs):
         job.queue_epoch()
         job.collect_epoch()
     assert told == []
@@ -64,6 +64,8 @@ def assert_alike(one: TrainingRun, other: TrainingRun) -> None:
         {"method": "adiw-kl", "val_every": 4},
         {"method": "adiw-km", "step": "local", "val_every": 3, "val_refresh": 16},
         {"method": "adiw-kl", "optimizer": "adam", "lr": 1e-4},
+        {"method": "adiw-kl", "hold_out": 0.3},
+        {"method": "fine-tune", "hold_out": 0.3, "optimizer": "adam", "lr": 1e-4},
     ],
     ids=lambda given: "-".join(str(value) for value in given.values()),
 )
@@ -72,6 +74,11 @@ def test_captured_steps_agree_with_eager_steps(given: dict[str, Any]) -> None:
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
     assert isinstance(captured.loop.step, Captured)
     assert captured.loop.step.captured
+    if captured.fine_tuning is not None:
+        assert captured.fine_tuning.step.captured  # type: ignore[attr-defined]
+    if settings.hold_out:
+        for row, other in zip(captured.metrics, eager.metrics, strict=True):
+            assert row["held_out_loss"] == pytest.approx(other["held_out_loss"], rel=1e-2)
     assert_alike(captured, eager)
 
 
@@ -119,6 +126,11 @@ def test_batches_of_workers_reach_the_graph(tmp_path: Path, method: str) -> None
     assert isinstance(captured.loop.loader, DatasetLoader)
     assert isinstance(captured.loop.step, Captured)
     assert captured.loop.step.captured
+    if captured.fine_tuning is not None:
+        assert captured.fine_tuning.step.captured  # type: ignore[attr-defined]
+    if settings.hold_out:
+        for row, other in zip(captured.metrics, eager.metrics, strict=True):
+            assert row["held_out_loss"] == pytest.approx(other["held_out_loss"], rel=1e-2)
     assert_alike(captured, eager)
 
 

@@ -55,6 +55,20 @@ def test_every_record_fills_a_cell_of_its_recipe(folder: Path) -> None:
     assert {place for place, cell in sweep.cells.items() if cell.figure("accuracy")} == done
 
 
+def test_new_settings_do_not_change_the_digests_of_recorded_runs() -> None:
+    """A record that has all of today's settings is in the folder that its run would have today."""
+    same = 0
+    for folder in SWEEPS:
+        planned = {(job.row, job.column, job.trial): job for job in plan(recipe_of(folder))}
+        file = folder / "results.jsonl"
+        for line in map(json.loads, file.read_text().splitlines() if file.exists() else ()):
+            job = planned[line["row"], line["column"], line["trial"]]
+            if line["settings"].keys() == job.settings.as_dict().keys():
+                assert line["folder"] == job.folder
+                same += 1
+    assert same > 100
+
+
 @pytest.mark.parametrize("file", OWN_RECIPES, ids=lambda file: file.stem)
 def test_a_choice_is_judged_on_held_out_training_samples(file: Path) -> None:
     """No setting is chosen on the test set; digits-divergences compares defaults and chooses nothing."""

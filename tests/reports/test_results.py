@@ -44,6 +44,16 @@ def test_a_pooled_figure_is_over_the_last_ten_epochs_of_all_finished_trials() ->
     assert cell.figure("top5") is None
 
 
+def test_the_figure_of_a_run_that_kept_its_best_epoch_is_that_of_this_epoch() -> None:
+    best = [trial(k, "done", [50.0, 90.0 + 2 * k, 60.0], best={"accuracy": 90.0 + 2 * k}) for k in range(2)]
+    last = trial(2, "done", [50.0, 60.0])
+    assert Cell("r", "c", tuple(best)).figure("accuracy") == (91.0, 1.0)
+    assert results(Cell("r", "c", tuple(best))).used_epochs == "the best epoch on held-out trusted samples"
+    assert results(Cell("r", "c", (last,))).used_epochs == results(Cell("r", "c")).used_epochs == "the last 10 epochs"
+    mixed = results(Cell("r", "c", (*best, last)))
+    assert mixed.used_epochs == "the last 10 epochs or the best epoch on held-out trusted samples"
+
+
 def test_a_figure_between_seeds_is_over_the_recorded_means() -> None:
     means = [60.004, 70.0, 95.0]
     trials = tuple(trial(k, "done", [round(mean, 1)] * 3, accuracy=mean) for k, mean in enumerate(means))

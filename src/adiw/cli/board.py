@@ -33,7 +33,8 @@ class Board:
             self.running[job] = self.bar.add_task(job.name, total=job.settings.epochs, note="")
             self.states[job] = "running"
         note = f"accuracy {row['accuracy']:.2f}" if row.get("accuracy") is not None else ""
-        self.bar.update(self.running[job], completed=row["epoch"], note=note)
+        total = row.get("epochs", job.settings.epochs)  # the latter is None for a length in steps
+        self.bar.update(self.running[job], completed=row["epoch"], total=total, note=note)
         self.bar.update(self.whole, note=str(self))
 
     def ended(self, job: Planned, record: dict[str, Any]) -> None:

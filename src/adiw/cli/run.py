@@ -19,7 +19,7 @@ from adiw.experiments.resume import resumed_settings
 from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.run_record import LAST
-from adiw.experiments.settings import Settings, SettingsError, resolve
+from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve
 from adiw.integrations.trackers import Tracker, open_tracker
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
@@ -37,7 +37,8 @@ def run(
         Path | None, typer.Option(help="Folder for the results [default: runs/DATASET-METHOD-SEED].")
     ] = None,
     resume: Annotated[
-        bool, flag("--resume", help="Resume the run in the folder with its settings; --epochs may be larger.")
+        bool,
+        flag("--resume", help="Resume the run in the folder with its settings; --epochs or --steps may be larger."),
     ] = False,
     device: Device = None,
     data_root: DataRoot = None,
@@ -66,7 +67,8 @@ def run(
             task = bar.add_task(settings.method, total=settings.epochs, note="")
 
             def show(row: dict[str, Any]) -> None:
-                bar.update(task, completed=row["epoch"], note=f"accuracy {row['accuracy']:.2f}")
+                note = f"accuracy {row['accuracy']:.2f}"
+                bar.update(task, completed=row["epoch"], total=row["epochs"], note=note)
                 track(row)
 
             result = run_experiment(settings, folder, data_root, engine, resume, show, stop)
@@ -79,16 +81,20 @@ def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Se
     given = parse_width(given)
     if resume and out is not None:
         return resumed_settings(out, given), out
-    settings = resolve(given)
+    settings = resolve({"hold_out": HOLD_OUT, **given})
     folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
     return (resumed_settings(folder, given) if resume else settings), folder
 
 
 def _summary(settings: Settings, result: dict[str, Any], folder: Path) -> str:
-    epochs = result["epochs"]
+    epochs = result["epochs"] + result.get("fine_tune_epochs", 0)
+    figure = f"mean of the last {min(LAST, epochs)} of {epochs} epochs, {result['judged_on']}"
+    if "best" in result:
+        held_out = f"best of {epochs} on {result['held_out']} held-out trusted samples"
+        figure = f"{result['judged_on']}, epoch {result['best']['epoch']}, {held_out}; "
+        figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
     return (
-        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% "
-        f"(mean of the last {min(LAST, epochs)} of {epochs} epochs, {result['judged_on']})\n"
+        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ({figure})\n"
         f"files are in {folder}"
     )
 
@@ -130,6 +136,6 @@ def _tracking(names: list[str], folder: Path, settings: Settings) -> Iterator[Ca
 
 def log_row(trackers: list[Tracker], row: dict[str, Any]) -> None:
     """Log the metrics of an epoch to each tracker."""
-    values = {name: value for name, value in row.items() if name != "epoch"}
+    values = {name: value for name, value in row.items() if name not in ("epoch", "epochs")}
     for tracker in trackers:
         tracker.log(row["epoch"], values)

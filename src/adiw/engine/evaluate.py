@@ -1,4 +1,4 @@
-"""Evaluation: accuracy and predicted classes."""
+"""Evaluation: accuracy, loss and predicted classes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from adiw.engine.loop import autocast
 
 
 @torch.no_grad()
-def count_correct(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
-    """The numbers of top-1 and top-5 correct predictions: (2,) int64 on the device.
+def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
+    """The numbers of top-1 and top-5 correct predictions, and the summed cross-entropy: (3,) float64 on the device.
 
     With five classes or fewer, every sample is top-5 correct.
     """
     model.eval()
-    counts = [torch.zeros(2, dtype=torch.long, device=next(model.parameters()).device)]
+    sums = [torch.zeros(3, dtype=torch.float64, device=next(model.parameters()).device)]
     for x, y in batches:
         with autocast(x.device, bf16):
-            outputs = model(x)
-        correct = outputs.float().topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
-        counts.append(torch.stack([correct[:, 0].sum(), correct.sum()]))
+            outputs = model(x).float()
+        correct = outputs.topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
+        loss = cross_entropy(outputs, y, reduction="sum")
+        sums.append(torch.stack([correct[:, 0].sum().double(), correct.sum().double(), loss.double()]))
     model.train()
-    return torch.stack(counts).sum(0)
+    return torch.stack(sums).sum(0)
 
 
 @torch.no_grad()

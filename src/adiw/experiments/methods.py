@@ -10,9 +10,10 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from adiw.baselines import DIW, L2R, Fixed, MWNet, Random, Uniform
+from adiw.data import ImageFiles, Samples
 from adiw.divergences import DIVERGENCES, Divergence, describe
 from adiw.experiments.settings import Settings, SettingsError, unknown
-from adiw.experiments.splits import Splits
+from adiw.experiments.splits import Splits, with_augmentation
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.transforms import Features, class_prior_ratio
 
@@ -46,11 +47,22 @@ Builder = Callable[[Context], nn.Module]
 
 @dataclass(frozen=True)
 class Method:
-    """How to build a method, and which samples it trains on."""
+    """How to build a method, and which samples it trains on.
+
+    trains_on: the training set ("all"), the trusted samples alone, or both together ("mixed").
+    fine_tunes: whether epochs on the trusted samples follow.
+    """
 
     build: Builder
     about: str
-    trains_on: Literal["all", "trusted"] = "all"
+    trains_on: Literal["all", "trusted", "mixed"] = "all"
+    fine_tunes: bool = False
+
+    def train_set(self, splits: Splits) -> Samples | ImageFiles:
+        """The samples that the method trains on, before it fine-tunes."""
+        if self.trains_on == "trusted":
+            return with_augmentation(splits.trusted)
+        return splits.mixed if self.trains_on == "mixed" else splits.train
 
 
 # The method of a divergence is "adiw-" and its name in DIVERGENCES, or the paper's abbreviation.
@@ -148,6 +160,16 @@ METHODS: dict[str, Method] = {
         lambda c: Uniform(c.model, c.criterion, None, len(c.splits.trusted)),
         "Unweighted training on the trusted samples alone",
         trains_on="trusted",
+    ),
+    "mixed": Method(
+        lambda c: Uniform(c.model, c.criterion, None, len(c.splits.mixed)),
+        "Unweighted training on training and trusted samples together",
+        trains_on="mixed",
+    ),
+    "fine-tune": Method(
+        lambda c: Uniform(*c.basics),
+        "Unweighted training, then epochs on the trusted samples at a tenth of the learning rate",
+        fine_tunes=True,
     ),
     "l2r": Method(
         lambda c: L2R(*c.basics, **c.validation),

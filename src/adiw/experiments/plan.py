@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adiw.experiments.recipe import Entry, Recipe
-from adiw.experiments.settings import Settings, unknown
+from adiw.experiments.settings import Settings, override, unknown
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def plan(recipe: Recipe, part: Part = Part()) -> list[Planned]:  # noqa: B008 - 
     """The runs of this part of the recipe, row by row: all trials of a cell come before those of the next."""
     rows = _chosen(recipe.rows, part.methods, "method", recipe.common)
     columns = _chosen(recipe.columns, part.shifts, "shift", recipe.common)
-    changed = [Entry(row.label, {**row.settings, **part.changes}) for row in rows]
+    changed = [Entry(row.label, override(row.settings, part.changes)) for row in rows]
     return [
         Planned(row.label, column.label, trial, recipe.settings(row, column, trial))
         for row in changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from adiw.experiments.settings import Settings, SettingsError, resolve
+from adiw.experiments.settings import Settings, SettingsError, override, resolve
 
 DEVIATION = ("setting", "rows", "paper", "ours", "chosen")
 
@@ -43,10 +43,10 @@ class Recipe:
 
     def settings(self, row: Entry, column: Entry, trial: int) -> Settings:
         """The settings of one run."""
-        return resolve({**self.common, **column.settings, **row.settings, "seed": trial})
+        return resolve({**override(override(self.common, column.settings), row.settings), "seed": trial})
 
     def as_dict(self) -> dict[str, Any]:
-        """The recipe as plain values for recipe.json; ``common`` always contains the number of epochs."""
+        """The recipe as plain values for recipe.json; ``common`` contains the number of epochs, None without one."""
         common = {**self.common, "epochs": resolve(self.common).epochs}
         lists = {key: list(getattr(self, key)) for key in ("measures", "deviations")}
         entries = {key: [asdict(entry) for entry in getattr(self, key)] for key in ("columns", "rows")}

@@ -13,20 +13,21 @@ from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.recipe import Recipe
 from adiw.experiments.run_folder import Folder
-from adiw.experiments.settings import Settings, SettingsError, resolve
+from adiw.experiments.settings import UNRECORDED, Settings, SettingsError, override, resolve
 
 
 def resumed_settings(out: Path, given: Mapping[str, Any]) -> Settings:
-    """The settings of the run in this folder. The ``given`` ones must agree with them; only the epochs may differ.
+    """The settings of the run in this folder. The ``given`` ones must agree with them; only the length may differ.
 
     Rank 0 reads the file for all processes: it may be on that machine only.
     """
     processes = current_processes()
     read = _config(Folder(out)) if processes.rank == 0 else {}
     found = processes.broadcast_object(read)
-    check_same(found, {**found, **given})
+    changed = override(found, given)
+    check_same(found, changed)
     try:
-        return resolve({**found, **given})
+        return resolve(changed)
     except SettingsError as error:
         raise CheckpointError(f"{out / 'config.json'}: {error}") from error
 
@@ -47,8 +48,9 @@ def _config(folder: Folder) -> dict[str, Any]:
 
 
 def check_same(found: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse to resume a run with other settings; the number of epochs may differ."""
-    changed = differences(found, {**given, "epochs": found.get("epochs")})
+    """Refuse to resume a run with other settings; the length, in epochs or steps, may differ."""
+    before, now = ({**UNRECORDED, **settings, "epochs": None, "steps": None} for settings in (found, given))
+    changed = differences(before, now)
     if changed:
         raise CheckpointError(
             f"the run in this folder has other settings ({'; '.join(changed)}): resume with the same ones, "

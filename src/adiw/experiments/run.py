@@ -24,7 +24,7 @@ from adiw.experiments.resume import check_folder, explain_mismatch
 from adiw.experiments.run_folder import Folder, NullFolder
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings
-from adiw.experiments.splits import Splits, load_splits
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
 
@@ -90,7 +90,7 @@ def run(
         root: folder of the data sets; None for $ADIW_DATA or ./data.
         engine: how it is computed.
         resume: resume from the folder's checkpoint; otherwise the folder must not hold a run.
-        progress: called with the metrics of each epoch.
+        progress: called with the metrics of each epoch; "epochs" is the number of epochs of the whole run.
         stop: called after each epoch; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
     """
     epochs = run_epochs(settings, out, root, engine, resume, progress, stop)
@@ -117,6 +117,9 @@ def run_epochs(
     device = engine.resolve_device()
     folder, state = _open(out, settings, resume, device)
     splits = load_splits(settings, root)
+    if settings.hold_out and splits.held_out is None:
+        share = f"{settings.hold_out:g} of {len(splits.trusted)} trusted samples"
+        engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
     try:
         training = engine.start(settings, splits)
     except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
@@ -132,7 +135,7 @@ def run_epochs(
     folder.write_rows("metrics.jsonl", training.metrics)
     folder.write_rows("timing.jsonl", training.timing)
     status, reason = yield from _train(training, folder, progress, stop)
-    result = _result(settings, device, status, reason, training.metrics, training.timing)
+    result = _result(settings, device, status, reason, training)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
     _write_outcome(training, folder, result)
@@ -158,18 +161,19 @@ def _write_dead(folder: Folder, settings: Settings, device: torch.device, reason
     """Write the files of a run that is dead before its first epoch."""
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
-    folder.write_json("result.json", _result(settings, device, "dead", reason, [], []))
+    folder.write_json("result.json", _result(settings, device, "dead", reason))
     folder.write_sums("config.json", "result.json")
 
 
 def _result(
-    settings: Settings, device: torch.device, status: str, reason: str | None, metrics: list[Row], timing: list[Row]
+    settings: Settings, device: torch.device, status: str, reason: str | None, training: TrainingRun | None = None
 ) -> dict[str, Any]:
-    """The content of result.json: status, figures, settings and provenance."""
+    """The content of result.json: status, figures, settings and provenance; without ``training`` no epoch was run."""
+    figures = summarise([], []) if training is None else training.figures()
     return {
         "status": status,
         "reason": reason,
-        **summarise(metrics, timing),
+        **figures,
         "judged_on": "selection split" if settings.selection else "test set",
         "settings": settings.as_dict(),
         **provenance(device),
@@ -180,7 +184,7 @@ def _train(
     training: TrainingRun, folder: Folder, progress: OnEpoch, stop: Callable[[], bool]
 ) -> Generator[None, None, tuple[str, str | None]]:
     """Train until the last epoch, or until the run is dead: (status, reason). A resumed dead run stays dead."""
-    saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.settings.epochs
+    saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.epochs
     while reason is None and training.epoch < epochs:
         try:
             training.queue_epoch()
@@ -194,7 +198,7 @@ def _train(
             raise
         folder.append_row("metrics.jsonl", row)
         folder.append_row("timing.jsonl", training.timing[-1])
-        progress(row)
+        progress({**row, "epochs": epochs})
         reason = _cause_of_death(training)
         stopping = training.processes.any(stop())
         ending = reason is not None or training.epoch == epochs
@@ -235,7 +239,7 @@ def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted]).cpu()
     folder.write_array("labels.npy", labels.numpy())
     folder.write_json("classes.json", list(splits.data.classes))
-    if training.train_set is splits.train:  # not for val-only, which weights trusted samples alone
+    if training.method.trains_on != "trusted":  # val-only weights trusted samples alone
         write_gallery(folder, splits, labels, weights, training.history)
     folder.write_json("result.json", result)
     folder.write_sums(*FILES)

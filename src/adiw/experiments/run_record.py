@@ -16,21 +16,24 @@ BINS = 50
 CURVES = ("accuracy", "top5", "ess", "weight_mean", "weight_intact", "weight_mislabelled")
 
 
-def summarise(metrics: list[Row], timing: list[Row]) -> dict[str, Any]:
+def summarise(metrics: list[Row], timing: list[Row], train_epochs: int | None = None) -> dict[str, Any]:
     """Mean accuracy of the last ten epochs, and median seconds per epoch without the first one (warm-up).
 
-    A figure is None where no epoch was run.
+    A figure is None where no epoch was run. Epochs after the first ``train_epochs`` are fine-tuning: they are counted
+    separately and not timed.
 
     >>> summarise([{"accuracy": 50.0, "top5": 90.0}, {"accuracy": 70.0, "top5": 100.0}], [{"train_seconds": 1.0}])
     {'accuracy': 60.0, 'accuracy_std': 10.0, 'top5': 95.0, 'epochs': 2, 'seconds_per_epoch': 1.0}
     """
     last = [row["accuracy"] for row in metrics[-LAST:]]
-    seconds = [row["train_seconds"] for row in timing]
+    seconds = [row["train_seconds"] for row in timing[:train_epochs]]
+    fine_tuning = len(metrics[train_epochs:]) if train_epochs is not None else 0
     return {
         "accuracy": statistics.fmean(last) if last else None,
         "accuracy_std": statistics.pstdev(last) if last else None,
         "top5": statistics.fmean(row["top5"] for row in metrics[-LAST:]) if last else None,
-        "epochs": len(metrics),
+        "epochs": len(metrics) - fine_tuning,
+        **({"fine_tune_epochs": fine_tuning} if fine_tuning else {}),
         "seconds_per_epoch": statistics.median(seconds[1:] or seconds) if seconds else None,
     }
 

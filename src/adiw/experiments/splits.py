@@ -8,10 +8,13 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from adiw.data import Data, ImageFiles, Samples, load
+from adiw.data import Data, DataError, ImageFiles, Samples, load
 from adiw.data.imagefolder import class_folders
+from adiw.data.load_options import stratified_split
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
+
+LEAST_HELD_OUT = 20  # samples; each of fewer ones is more than five points of accuracy, and the choice mostly chance
 
 
 @dataclass(frozen=True)
@@ -23,11 +26,22 @@ class Splits:
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
+    held_out: Samples | ImageFiles | None = None  # trusted samples that only decide which epoch is the best
 
     @property
     def truth_known(self) -> bool:
         """Whether labels were flipped by a simulated shift, so that intact and mislabelled samples are known."""
         return bool(self.shifted.flipped.any())
+
+    @property
+    def mixed(self) -> Samples | ImageFiles:
+        """Training and trusted samples, each once; only those of a trusted_folder are not in the training set."""
+        if len(self.shifted.trusted):
+            return self.train
+        assert isinstance(self.train, ImageFiles)
+        assert isinstance(self.trusted, ImageFiles)
+        paths = self.train.paths + self.trusted.paths
+        return replace(self.train, paths=paths, y=torch.cat([self.train.y, self.trusted.y]))
 
 
 def load_splits(settings: Settings, root: Path | None = None) -> Splits:
@@ -37,28 +51,53 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     generator = Generator().manual_seed(settings.seed)
     train, test, positions = data.train, data.test, torch.arange(len(data.train))
     if settings.selection:
-        positions, held_out = _hold_out(len(train), settings.selection, generator)
-        test = without_augmentation(train.subset(held_out, train.y[held_out]))
+        positions, selected = _draw(len(train), settings.selection, generator)
+        test = without_augmentation(train.subset(selected, train.y[selected]))
         train = train.subset(positions, train.y[positions])
-    x = train.x if isinstance(train, Samples) else None
-    named = settings.trusted_file is not None or settings.trusted_folder is not None
-    if settings.shift == "none" and not named and not settings.trusted:
-        raise SettingsError(
-            "shift none needs trusted samples: name them in a trusted_file, give a trusted_folder of images, or draw "
-            "some with trusted if all labels are correct"
-        )
-    shifted = parse(settings.shift).apply(x, train.y, data.num_classes, 0 if named else settings.trusted, generator)
-    if settings.trusted_file is not None:
-        shifted = replace(shifted, trusted=_trusted_indices(settings, path))
-    shifted_train = train.subset(shifted.keep, shifted.y)
+    shifted = _shift(settings, train, data.num_classes, generator)
     if settings.trusted_folder is not None:
         trusted = _trusted_images(data, Path(settings.trusted_folder), settings.broken_images)
         check_trusted(torch.arange(len(trusted)), trusted.y, data.num_classes)
     else:
         check_trusted(shifted.trusted, shifted.y, data.num_classes)
         trusted = train.subset(shifted.keep[shifted.trusted], shifted.y[shifted.trusted])
+    trusted, held_out = without_augmentation(trusted), None
+    drawn = _held_out_positions(trusted.y, settings)
+    if drawn is not None:
+        stays, leaves = drawn
+        if settings.trusted_folder is None:
+            shifted = shifted.without(shifted.trusted[leaves])  # a held-out sample is not trained on either
+        trusted, held_out = (trusted.subset(part, trusted.y[part]) for part in (stays, leaves))
+    shifted_train = train.subset(shifted.keep, shifted.y)
     shifted = replace(shifted, keep=positions[shifted.keep])
-    return Splits(data, shifted_train, without_augmentation(trusted), test, shifted)
+    return Splits(data, shifted_train, trusted, test, shifted, held_out)
+
+
+def _shift(settings: Settings, train: Samples | ImageFiles, num_classes: int, generator: Generator) -> Shifted:
+    """The shifted training set; its trusted samples are none if a trusted_folder has them."""
+    named = settings.trusted_file is not None or settings.trusted_folder is not None
+    if settings.shift == "none" and not named and not settings.trusted:
+        raise SettingsError(
+            "shift none needs trusted samples: name them in a trusted_file, give a trusted_folder of images, or draw "
+            "some with trusted if all labels are correct"
+        )
+    x = train.x if isinstance(train, Samples) else None
+    shifted = parse(settings.shift).apply(x, train.y, num_classes, 0 if named else settings.trusted, generator)
+    return shifted if settings.trusted_file is None else replace(shifted, trusted=_trusted_indices(settings))
+
+
+def _held_out_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor] | None:
+    """Positions of the trusted samples, with labels y, that stay and that are held out; None if there are too few.
+
+    Both parts have the proportions of the classes, and at least one sample of each class stays.
+    """
+    count = round(settings.hold_out * len(y))
+    if count < LEAST_HELD_OUT:
+        return None
+    try:
+        return stratified_split(y, count, settings.seed)
+    except DataError:  # most classes have a single sample
+        return None
 
 
 def without_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:
@@ -71,7 +110,7 @@ def with_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:
     return replace(samples, train=True) if isinstance(samples, ImageFiles) else samples
 
 
-def _hold_out(size: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def _draw(size: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
     """(positions that stay, ``count`` positions drawn at random), both sorted."""
     if count >= size:
         raise SettingsError(f"selection holds out {count} of {size} training samples: hold out fewer")
@@ -86,16 +125,16 @@ def _trusted_images(data: Data, folder: Path, broken: str) -> Samples | ImageFil
     return class_folders(folder, data.classes, data.train.size, broken)
 
 
-def _trusted_indices(settings: Settings, path: Path | None) -> Tensor:
+def _trusted_indices(settings: Settings) -> Tensor:
     """The positions in the training set, from 0, that trusted_file names."""
+    assert settings.trusted_file is not None
     if settings.shift != "none" or settings.selection:
         raise SettingsError(
             "trusted_file names samples of the training set as loaded: set shift to none and hold out no selection"
         )
-    if settings.dataset == "csv" and path is not None and path.is_file():
+    if settings.dataset == "csv" and settings.path is not None and Path(settings.path).is_file():
         raise SettingsError(
-            f"trusted_file counts the rows of train.csv, but {path} is split at random: "
+            f"trusted_file counts the rows of train.csv, but {settings.path} is split at random: "
             "make path a folder with train.csv and test.csv"
         )
-    assert settings.trusted_file is not None
     return read_indices(settings.trusted_file).sort().values

@@ -156,7 +156,7 @@ class Sweep:
 
     def _timed(self, job: Planned, stop: Callable[[], bool]) -> dict[str, Any]:
         """A short run of this cell without interruption: files of an interrupted one are deleted."""
-        short = replace(job, settings=replace(job.settings, epochs=TIMED_EPOCHS))
+        short = replace(job, settings=replace(job.settings, epochs=TIMED_EPOCHS, steps=None))
         out = self.folder.path / short.folder.replace("runs/", "timed/")
         shutil.rmtree(out, ignore_errors=True)
         return run(short.settings, out, self.root, self.engine, stop=stop)

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.utils.data import DataLoader
 
-from adiw.baselines import DIW, L2R, MWNet
+from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
-from adiw.engine.evaluate import count_correct, in_batches, predict
 from adiw.engine.loop import Loop, set_learning_rate
-from adiw.engine.timer import DeviceTimer
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
 from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoader, epoch_seed
 from adiw.experiments import two_step
+from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
+from adiw.experiments.evaluation import Evaluation
 from adiw.experiments.methods import Context, find
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, load_optimizer_state
 from adiw.experiments.resume import check_same
+from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
-from adiw.experiments.splits import Splits, with_augmentation, without_augmentation
+from adiw.experiments.splits import Splits, with_augmentation
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.dataset_cache import CACHE_BYTES, leave_interrupts_to_the_parent, start
+from adiw.reweighting.dataset_cache import CACHE_BYTES
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 COMPILED_VERSIONS = 64  # versions of the same code that torch.compile may cache
+FINE_TUNE_BATCH, FINE_TUNE_RATE = 8, 0.1  # the best, or close to it, on the development half of the gauntlet
 WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
 
 
@@ -62,13 +63,22 @@ class TrainingRun:
         self.processes = current_processes()
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        with self.on_stream():
-            self._build(compiled)
-            self._prepare(log)
         self.epoch = 0
         self.metrics: list[Row] = []
         self.timing: list[Row] = []
         self.history: dict[int, Tensor] = {}
+        self.best = BestEpoch()
+        self.method = find(settings.method)
+        self.train_set = self.method.train_set(splits)
+        self.train_epochs = settings.train_epochs(len(self.train_set))
+        with self.on_stream():
+            self._build(compiled)
+            self._prepare(log)
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs, those of fine-tuning included."""
+        return self.train_epochs + (self.settings.fine_tune_epochs if self.method.fine_tunes else 0)
 
     def _build(self, compiled: bool) -> None:
         """Network, optimizer and method."""
@@ -82,7 +92,6 @@ class TrainingRun:
             torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, COMPILED_VERSIONS)
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
-        method = find(settings.method)
         context = Context(
             settings,
             splits,
@@ -91,33 +100,35 @@ class TrainingRun:
             self.optimizer,
             Generator().manual_seed(settings.seed),
             lambda: two_step.features(
-                settings, splits, build_model, build_optimizer, self.train_loader, device, self.bf16
+                settings, splits, self.train_epochs, self.train_loader(splits.train), device, self.bf16
             ),
             reading(splits, device, self.workers),
         )
-        self.reweight: Any = method.build(context).to(device)
+        self.reweight: Any = self.method.build(context).to(device)
         if compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):
             self.reweight.compile(dynamic=False)
-        self.train_set = with_augmentation(splits.trusted) if method.trains_on == "trusted" else splits.train
 
     def _prepare(self, log: Callable[[str], None] | None) -> None:
-        """The training loop and the evaluation."""
-        settings, size = self.settings, min(self.settings.batch, len(self.train_set))
-        if size < self.processes.size:
-            raise SettingsError(
-                f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
-            )
-        loader = self.train_loader(self.train_set, self.processes.part)
-        model = data_parallel(self.model, self.device)
-        self.loop = Loop(model, self.reweight, self.optimizer, loader, self.bf16, settings.clip, log)
-        self.test_set = self._local_part(self.splits.test)
-        self.hits = torch.zeros(2, dtype=torch.long, device=self.device)
-        self.evaluate: Callable[[], None] = self._evaluate
-        if isinstance(self.test_set, Samples):  # move it to the device once, not in every epoch
-            self.test_set = Samples(self.test_set.x.to(self.device), self.test_set.y.to(self.device))
-            if isinstance(self.loop.step, Captured):
-                self.evaluate = Captured(self._evaluate, lambda line: None)
-        self.evaluation_time = DeviceTimer(self.device)
+        """The training loops and the evaluation."""
+        settings, model = self.settings, data_parallel(self.model, self.device)
+
+        def loop(samples: Samples | ImageFiles, batch: int, reweight: Any, optimizer: Any) -> Loop:
+            size = min(batch, len(samples))
+            if size < self.processes.size:
+                raise SettingsError(
+                    f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
+                )
+            loader = self.train_loader(samples, self.processes.part, batch)
+            return Loop(model, reweight, optimizer, loader, self.bf16, settings.clip, log)
+
+        self.loop = loop(self.train_set, settings.batch, self.reweight, self.optimizer)
+        self.fine_tuning: Loop | None = None
+        if self.method.fine_tunes:
+            trusted = with_augmentation(self.splits.trusted)
+            uniform = Uniform(self.model, nn.CrossEntropyLoss(reduction="none"), None, len(trusted)).to(self.device)
+            self.fine_tuning = loop(trusted, FINE_TUNE_BATCH, uniform, build_optimizer(settings, self.model))
+        capture = isinstance(self.loop.step, Captured)
+        self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
         flipped = self.splits.shifted.flipped.to(self.device)
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
@@ -137,76 +148,60 @@ class TrainingRun:
         finally:
             torch.backends.cudnn.benchmark = before
 
-    def train_loader(self, samples: Samples | ImageFiles, part: Part = range) -> TrainLoader:
+    def train_loader(
+        self, samples: Samples | ImageFiles, part: Part = range, batch: int | None = None
+    ) -> TrainLoader:
         """Training batches of these samples, or this process's part of each batch."""
-        settings = self.settings
+        seed, size = self.settings.seed, batch or self.settings.batch
         if isinstance(samples, Samples):
             augment = self.splits.data.augment
-            return TensorLoader(samples.x, samples.y, settings.batch, settings.seed, self.device, augment, part)
-        return DatasetLoader(samples, settings.batch, settings.seed, self.device, self.workers, part)
+            return TensorLoader(samples.x, samples.y, size, seed, self.device, augment, part)
+        return DatasetLoader(samples, size, seed, self.device, self.workers, part)
 
-    def _local_part(self, samples: Samples | ImageFiles) -> Samples | ImageFiles:
-        """The samples that this process evaluates."""
-        own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
-        return samples if self.processes.size == 1 else samples.subset(own, samples.y[own])
-
-    def batches(self, samples: Samples | ImageFiles) -> Iterable[tuple[Tensor, Tensor]]:
-        """All of these samples in order, on the device, for evaluation."""
-        if isinstance(samples, Samples):
-            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
-        loader: DataLoader[Any] = DataLoader(
-            without_augmentation(samples),
-            batch_size=256,
-            num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
-        )
-        return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
+    def _phase(self) -> tuple[Loop, int, float]:
+        """Of the next epoch: its loop, the number of samples and the learning rate."""
+        if self.fine_tuning is not None and self.epoch >= self.train_epochs:
+            return self.fine_tuning, len(self.splits.trusted), FINE_TUNE_RATE * self.settings.lr
+        return self.loop, len(self.train_set), self.settings.learning_rate(self.epoch)
 
     def queue_epoch(self) -> None:
         """Queue an epoch of training and its evaluation on the device."""
+        loop, _, rate = self._phase()
         with self.on_stream():
-            set_learning_rate(self.optimizer, self.settings.learning_rate(self.epoch))
+            set_learning_rate(loop.optimizer, rate)
             if self.processes.size > 1:  # own dropout in each process, the same when an epoch is repeated
                 seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
                 torch.manual_seed(seed % 2**63)
-            self.loop.run_epoch(self.epoch)
-            self.evaluation_time.start()
-            self.evaluate()
-            self.stats = self._stats()
-            self.evaluation_time.stop()
+            loop.run_epoch(self.epoch)
+            self.evaluation.queue()
+            self.stats = self._stats(loop)
 
     def collect_epoch(self) -> Row:
         """Wait for the queued epoch and return its row of metrics."""
+        loop, samples, _ = self._phase()
         with self.on_stream():
-            loss, nonfinite, first, five, *weight_metrics = self.stats.tolist()
+            loss, nonfinite, *figures = self.stats.tolist()
+        evaluated, weights = figures[: self.evaluation.figures.numel()], figures[self.evaluation.figures.numel() :]
         self.epoch += 1
-        share = (nonfinite - self.nonfinite) / len(self.train_set)
+        share = (nonfinite - self.nonfinite) / samples
         self.nonfinite = nonfinite
-        total = len(self.splits.test)
-        row = {"epoch": self.epoch, "loss": loss, "nonfinite": share}
-        row |= {"accuracy": 100 * int(first) / total, "top5": 100 * int(five) / total}
-        row |= dict(zip(WEIGHT_METRICS, weight_metrics, strict=False))
+        row = {"epoch": self.epoch, "loss": loss, "nonfinite": share, **self.evaluation.row(evaluated)}
+        row |= dict(zip(WEIGHT_METRICS, weights, strict=False))
         self.metrics.append(row)
-        seconds = {"train_seconds": self.loop.timer.seconds(), "evaluate_seconds": self.evaluation_time.seconds()}
+        seconds = {"train_seconds": loop.timer.seconds(), "evaluate_seconds": self.evaluation.timer.seconds()}
         self.timing.append({"epoch": self.epoch, **seconds})
-        if self.epoch in snapshot_epochs(self.settings.epochs):
-            self.history[self.epoch] = self.weights().cpu()
+        with self.on_stream():
+            self.best.update(row, self.model)
+            if self.epoch in snapshot_epochs(self.epochs):
+                self.history[self.epoch] = self.weights().cpu()
         return row
 
-    def _evaluate(self) -> None:
-        with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
-            self.hits.copy_(count_correct(self.model, self.batches(self.test_set), self.bf16))
-        self.processes.sum_([self.hits])
-
     def predict(self) -> Tensor:
-        """The predicted class of each training sample, (n,) on the CPU; each process predicts a part."""
-        count = len(self.splits.train)
-        with self.on_stream(), torch.compiler.set_stance("force_eager"):
-            own = predict(self.model, self.batches(self._local_part(self.splits.train)))
-        found: Tensor = self.processes.gather([own], [-1], -(-count // self.processes.size))[0]
-        return found[found >= 0]
+        """The predicted class of each training sample, (n,) on the CPU, by the network of the best or last epoch."""
+        with self.on_stream(), self.best.loaded(self.model):
+            return self.evaluation.predict(self.splits.train)
 
-    def _stats(self) -> Tensor:
+    def _stats(self, loop: Loop) -> Tensor:
         """The figures of the epoch as one tensor on the device, which are then copied to the host together."""
         weights = self.weights().double()
         zero = (weights < 1e-6).double().mean()
@@ -214,29 +209,45 @@ class TrainingRun:
         if self.flipped is not None:
             intact = 1 - self.flipped
             figures += [weights @ intact / intact.sum(), weights @ self.flipped / self.flipped.sum()]
-        nonfinite, loss = self.reweight.weight_state.nonfinite.sum(), self.loop.loss / self.processes.size
+        loss = loop.loss / self.processes.size
         self.processes.sum_([loss])
-        return torch.stack([loss, nonfinite.double(), *self.hits.double(), *figures])
+        return torch.stack([loss, self._nonfinite().double(), *self.evaluation.figures.flatten(), *figures])
+
+    def _nonfinite(self) -> Tensor:
+        """The number of losses so far that were not finite."""
+        loops = [self.loop] if self.fine_tuning is None else [self.loop, self.fine_tuning]
+        return torch.stack([loop.reweight.weight_state.nonfinite.sum() for loop in loops]).sum()
 
     def weights(self) -> Tensor:
         """The weight of each training sample, (n,) on the device; zero for samples that val-only does not use."""
         weights: Tensor = self.reweight.weights.detach().float()
-        if self.train_set is self.splits.train:
-            return weights.clone()
+        if self.method.trains_on != "trusted":
+            return weights[: len(self.splits.train)].clone()  # further samples are trusted ones, of mixed
         trusted = self.splits.shifted.trusted.to(self.device)  # empty with a trusted_folder
         zeros = torch.zeros(len(self.splits.train), device=self.device)
         return zeros.index_copy_(0, trusted, weights[: len(trusted)])
 
+    def figures(self) -> dict[str, Any]:
+        """The figures for result.json: of the last epochs, or of the best epoch if samples are held out."""
+        found = summarise(self.metrics, self.timing, self.train_epochs)
+        if self.settings.hold_out:
+            found["held_out"] = 0 if self.splits.held_out is None else len(self.splits.held_out)
+        return found | self.best.record(self.metrics)
+
     def state(self) -> dict[str, Any]:
         """Everything that the next epoch depends on, and the rows so far."""
+        tuning = self.fine_tuning
         with self.on_stream():
             cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
             return {
                 "settings": self.settings.as_dict(),
                 "epoch": self.epoch,
+                "train_epochs": self.train_epochs,
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "reweight": self.reweight.state_dict(),
+                "fine_tuning": tuning and [tuning.optimizer.state_dict(), tuning.reweight.state_dict()],
+                "best": self.best.state(),
                 "random": torch.get_rng_state(),
                 "random_cuda": cuda,
                 "metrics": self.metrics,
@@ -245,21 +256,32 @@ class TrainingRun:
             }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which must have the same settings; more epochs are allowed."""
+        """Resume from ``state``, which must have the same settings; more epochs are allowed before fine-tuning."""
         check_same(state["settings"], self.settings.as_dict())
-        if state["epoch"] > self.settings.epochs:
-            done, wanted = state["epoch"], self.settings.epochs
-            raise CheckpointError(f"the run has {done} epochs already: epochs must be at least {done}, got {wanted}")
+        done, trained = state["epoch"], state.get("train_epochs", self.train_epochs)
+        if done > self.epochs:
+            raise CheckpointError(
+                f"the run has {done} epochs already: epochs must be at least {done}, got {self.epochs}"
+            )
+        if self.fine_tuning is not None and done > min(trained, self.train_epochs) and trained != self.train_epochs:
+            raise CheckpointError(
+                f"the training before fine-tuning had {trained} epochs, which cannot become {self.train_epochs} "
+                f"after epoch {done}: resume without --epochs and --steps"
+            )
         with self.on_stream():
             self.model.load_state_dict(state["model"])
             load_optimizer_state(self.optimizer, state["optimizer"])
             self.reweight.load_state_dict(state["reweight"])
+            if self.fine_tuning is not None:
+                load_optimizer_state(self.fine_tuning.optimizer, state["fine_tuning"][0])
+                self.fine_tuning.reweight.load_state_dict(state["fine_tuning"][1])
+            self.best.restore(state.get("best"))
         torch.set_rng_state(state["random"].cpu())
         if state["random_cuda"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.float().cpu() for epoch, weights in state["history"].items()}
-        self.nonfinite = float(self.reweight.weight_state.nonfinite.sum())
+        self.nonfinite = float(self._nonfinite())
 
 
 def reading(splits: Splits, device: torch.device, workers: int) -> dict[str, int]:

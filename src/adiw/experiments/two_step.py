@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
-from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
@@ -16,6 +14,7 @@ from adiw.engine.evaluate import in_batches
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.train_loader import TrainLoader
 from adiw.experiments.dead_run import DeadRunError
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, without_augmentation
 
@@ -23,17 +22,12 @@ PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to me
 
 
 def features(
-    settings: Settings,
-    splits: Splits,
-    build_model: Callable[[Settings, Splits], nn.Module],
-    build_optimizer: Callable[[Settings, nn.Module], Optimizer],
-    train_loader: Callable[[Samples | ImageFiles], TrainLoader],
-    device: torch.device,
-    bf16: bool,
+    settings: Settings, splits: Splits, epochs: int, loader: TrainLoader, device: torch.device, bf16: bool
 ) -> tuple[Tensor, Tensor]:
     """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to norm one, and the one-hot label.
 
-    The label is included, because the shift is a shift of the joint distribution of (x, y).
+    The label is included, because the shift is a shift of the joint distribution of (x, y). The network is
+    trained for at most ``epochs``, the length of the run.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -41,8 +35,8 @@ def features(
     criterion = nn.CrossEntropyLoss()
     uniform = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
-    loop = Loop(model, uniform, optimizer, train_loader(splits.train), bf16, settings.clip)
-    for epoch in range(min(PRETRAIN, settings.epochs)):
+    loop = Loop(model, uniform, optimizer, loader, bf16, settings.clip)
+    for epoch in range(min(PRETRAIN, epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.run_epoch(epoch)
     classes = splits.data.num_classes

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.experiments.run_record import LAST
 from adiw.reports.comparison import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results
@@ -26,13 +25,14 @@ def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[
     rest = [*_not_in_means(results), *_made_with(records)]
     if results.planned is None:
         return [
-            f"Mean over the last {LAST} epochs (standard deviation between seeds); evaluated on: {judged}.",
+            f"Mean over {results.used_epochs} (standard deviation between seeds); evaluated on: {judged}.",
             *rest,
         ]
-    plan = f"{counted(results.planned, 'trial')} of {results.epochs} epochs planned; evaluated on: {judged}."
+    length = "" if results.epochs is None else f" of {results.epochs} epochs"
+    plan = f"{counted(results.planned, 'trial')}{length} planned; evaluated on: {judged}."
     seconds = f" Seconds per epoch: training only, {_alone(results)}, without the first epoch."
     return [
-        f"Ours: mean (standard deviation) over the last {LAST} epochs of all finished trials, "
+        f"Ours: mean (standard deviation) over {results.used_epochs} of all finished trials, "
         f"{plan}{seconds if results.timing else ''} {DIFFERENCE}",
         _about_bold(results, best),
         *_not_run(results),

@@ -69,7 +69,12 @@ class Trial:
         return self.record.get("curves") or {}
 
     def last(self, measure: str) -> list[float]:
-        """The finite values of the last ten epochs; of a record without this curve, their mean alone."""
+        """The finite values of the last ten epochs, or of the best epoch if the run kept that.
+
+        Of a record without this curve, their mean alone.
+        """
+        if measure in self.record.get("best", {}):
+            return [float(self.record["best"][measure])]
         if self.curves.get(measure):
             return [value for value in self.curves[measure][-LAST:] if value is not None and math.isfinite(value)]
         mean = self.record.get(measure)
@@ -184,6 +189,13 @@ class Results:
     def epochs(self) -> int | None:
         """The planned number of epochs."""
         return self.recipe["common"].get("epochs")  # type: ignore[no-any-return]
+
+    @property
+    def used_epochs(self) -> str:
+        """The epochs that the figures of the trials are from, in words."""
+        kept = {"best" in trial.record for trial in self.trials} or {False}
+        names = {False: f"the last {LAST} epochs", True: "the best epoch on held-out trusted samples"}
+        return " or ".join(names[best] for best in sorted(kept))
 
     @property
     def trials(self) -> list[Trial]:

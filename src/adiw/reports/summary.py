@@ -64,7 +64,11 @@ def _one_run(trial: Trial) -> list[str]:
     found = [f"One run, {'finished' if trial.status == 'done' else trial.status}{why}."]
     accuracy, epochs = trial.mean("accuracy"), len(trial.curves.get("accuracy", []))
     if accuracy is not None:
-        found.append(f"Accuracy {accuracy:.2f}%, mean of the last {min(LAST, epochs)} of {epochs} epochs.")
+        best = trial.record.get("best")
+        figure = f"mean of the last {min(LAST, epochs)} of {epochs} epochs"
+        if best is not None:
+            figure = f"in epoch {best['epoch']}, the best of {epochs} on held-out trusted samples"
+        found.append(f"Accuracy {accuracy:.2f}%, {figure}.")
     last = {name: curve[-1] for name, curve in trial.curves.items() if curve and curve[-1] is not None}
     if "ess" not in last:
         return found

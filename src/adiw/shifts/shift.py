@@ -41,6 +41,25 @@ class Shifted:
         """``(n',)`` bool: the samples whose label the shift changed."""
         return self.y != self.true_y
 
+    def without(self, positions: Tensor) -> Shifted:
+        """The training set without the samples at these positions: ``(m,)`` int64.
+
+        >>> y = torch.tensor([0, 1, 2])
+        >>> shifted = Shifted(torch.arange(3), y, y, trusted=torch.tensor([1, 2]), true_weights=None)
+        >>> shifted.without(torch.tensor([1])).trusted
+        tensor([1])
+        """
+        stays = torch.ones(len(self.y), dtype=torch.bool, device=self.y.device)
+        stays[positions] = False
+        position = stays.cumsum(0) - 1  # of each sample that stays, in the new set
+        return Shifted(
+            keep=self.keep[stays],
+            y=self.y[stays],
+            true_y=self.true_y[stays],
+            trusted=position[self.trusted[stays[self.trusted]]],
+            true_weights=None if self.true_weights is None else self.true_weights[stays],
+        )
+
 
 class Shift(Protocol):
     """A way in which training data differ from test data: its parameters, and one method."""

@@ -1,0 +1,64 @@
+"""The best epoch of a run on its held-out trusted samples, with the network after it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from adiw.experiments.checked_io import Row
+
+FIGURES = ("epoch", "accuracy", "top5", "held_out_accuracy", "held_out_loss")
+
+
+class BestEpoch:
+    """The metrics of the best epoch so far, and a copy of the network; empty if no sample is held out."""
+
+    def __init__(self) -> None:
+        self.row: Row | None = None
+        self.model: dict[str, Tensor] = {}
+
+    def update(self, row: Row, model: nn.Module) -> None:
+        """Keep the network if ``row``, the metrics of the epoch that has just ended, is the best so far."""
+        if "held_out_accuracy" in row and (self.row is None or score(row) > score(self.row)):
+            self.row = row
+            self.model = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+    @contextmanager
+    def loaded(self, model: nn.Module) -> Iterator[None]:
+        """Within this context ``model`` is the network after the best epoch; without a best epoch it is the last."""
+        last = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(self.model or last)
+        try:
+            yield
+        finally:
+            model.load_state_dict(last)
+
+    def record(self, metrics: list[Row]) -> dict[str, Any]:
+        """The entries of result.json: the figures of the best epoch, which are those of the run, and of the last."""
+        if self.row is None:
+            return {}
+        best, last = ({name: row[name] for name in FIGURES} for row in (self.row, metrics[-1]))
+        return {"accuracy": best["accuracy"], "accuracy_std": None, "top5": best["top5"], "best": best, "last": last}
+
+    def state(self) -> dict[str, Any] | None:
+        """For the checkpoint."""
+        return None if self.row is None else {"row": self.row, "model": self.model}
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        if state is not None:
+            self.row, self.model = state["row"], state["model"]
+
+
+def score(row: Row) -> tuple[float, float]:
+    """Epochs in their order: the accuracy on the held-out samples, and the lower loss where it is the same.
+
+    >>> early, late = ({"held_out_accuracy": 90.0, "held_out_loss": loss} for loss in (0.4, 0.5))
+    >>> score(early) > score(late)
+    True
+    """
+    loss = row["held_out_loss"]
+    return row["held_out_accuracy"], -loss if math.isfinite(loss) else -math.inf

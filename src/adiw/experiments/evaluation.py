@@ -1,0 +1,96 @@
+"""Evaluation after each epoch: on the test set and, if there are any, on the held-out trusted samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from adiw.data import ImageFiles, Samples
+from adiw.distributed.process_group import current_processes
+from adiw.engine.capture import Captured
+from adiw.engine.evaluate import evaluate, in_batches, predict
+from adiw.engine.timer import DeviceTimer
+from adiw.experiments.checked_io import Row
+from adiw.experiments.splits import Splits, without_augmentation
+from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+
+AnySamples = Samples | ImageFiles
+
+
+class Evaluation:
+    """Evaluates a network. ``queue`` queues an evaluation on the device, ``row`` turns its figures into metrics.
+
+    Args:
+        model, splits, device: the network, the data and where it computes. Each process evaluates a part of the data.
+        workers: the number of processes that decode images.
+        bf16: run the forward pass in bfloat16.
+        capture: replay the evaluation of samples in memory as a CUDA graph.
+    """
+
+    def __init__(
+        self, model: nn.Module, splits: Splits, device: torch.device, workers: int, bf16: bool, capture: bool
+    ) -> None:
+        self.model, self.device, self.workers, self.bf16 = model, device, workers, bf16
+        self.processes = current_processes()
+        sets = [splits.test] if splits.held_out is None else [splits.test, splits.held_out]
+        self.sizes = [len(samples) for samples in sets]
+        self.sets = [self._to_device(self._local_part(samples)) for samples in sets]
+        self.figures = torch.zeros(len(sets), 3, dtype=torch.float64, device=device)
+        in_memory = all(isinstance(samples, Samples) for samples in sets)
+        self._work = Captured(self._evaluate, lambda line: None) if capture and in_memory else self._evaluate
+        self.timer = DeviceTimer(device)
+
+    def queue(self) -> None:
+        """Queue an evaluation; its figures are in ``figures``: (number of sets, 3), as of ``evaluate``."""
+        self.timer.start()
+        self._work()
+        self.timer.stop()
+
+    def row(self, figures: list[float]) -> Row:
+        """The metrics of an epoch from ``figures``, flattened."""
+        size, first, five = self.sizes[0], *figures[:2]
+        row = {"accuracy": 100 * first / size, "top5": 100 * five / size}
+        if len(self.sizes) > 1:
+            size, first, loss = self.sizes[1], figures[3], figures[5]
+            row |= {"held_out_accuracy": 100 * first / size, "held_out_loss": loss / size}
+        return row
+
+    def predict(self, samples: AnySamples) -> Tensor:
+        """The predicted class of each sample, (n,) on the CPU; each process predicts a part."""
+        with torch.compiler.set_stance("force_eager"):
+            own = predict(self.model, self.batches(self._local_part(samples)))
+        found: Tensor = self.processes.gather([own], [-1], -(-len(samples) // self.processes.size))[0]
+        return found[found >= 0]
+
+    def batches(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
+        """All of these samples in order, on the device, without augmentation."""
+        if isinstance(samples, Samples):
+            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
+        loader: DataLoader[Any] = DataLoader(
+            without_augmentation(samples),
+            batch_size=256,
+            num_workers=self.workers,
+            worker_init_fn=leave_interrupts_to_the_parent,
+        )
+        return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
+
+    def _evaluate(self) -> None:
+        with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
+            found = [evaluate(self.model, self.batches(samples), self.bf16) for samples in self.sets]
+        self.figures.copy_(torch.stack(found))
+        self.processes.sum_([self.figures])
+
+    def _local_part(self, samples: AnySamples) -> AnySamples:
+        """The samples that this process evaluates."""
+        own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
+        return samples if self.processes.size == 1 else samples.subset(own, samples.y[own])
+
+    def _to_device(self, samples: AnySamples) -> AnySamples:
+        """Samples in memory are moved to the device once, not in every epoch."""
+        if isinstance(samples, Samples):
+            return Samples(samples.x.to(self.device), samples.y.to(self.device))
+        return samples
