@@ -54,11 +54,14 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--device", "meta"], "unknown device 'meta': expected cpu, cuda, or cuda:1"),
         # numbers
         (["--width", "wide"], "width must be a number, auto or quantile, got 'wide'"),
-        (["--width", "-1"], 'KL: width must be a positive number or "auto", got -1.0'),
-        (["--width", "nan"], 'KL: width must be a positive number or "auto", got nan'),
-        (["--width", "quantile"], "KL: width must be a positive number or \"auto\", got 'quantile'"),
+        (["--method", "adiw-kl", "--width", "-1"], 'KL: width must be a positive number or "auto", got -1.0'),
+        (["--method", "adiw-kl", "--width", "nan"], 'KL: width must be a positive number or "auto", got nan'),
+        (
+            ["--method", "adiw-kl", "--width", "quantile"],
+            "KL: width must be a positive number or \"auto\", got 'quantile'",
+        ),
         (["--width", "auto", "--method", "diw"], 'width must be a positive number (sigma) or "quantile", got'),
-        (["--step-size", "0"], "KL: step_size must be a positive number, got 0.0"),
+        (["--method", "adiw-kl", "--step-size", "0"], "KL: step_size must be a positive number, got 0.0"),
         (["--epochs", "-1"], "epochs must be at least 1, got -1"),
         (["--batch", "0"], "batch must be at least 1, got 0"),
         (["--lr", "0"], "lr must be a positive number, got 0.0"),
@@ -103,7 +106,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         # folders
         (["--out", "t.csv/run"], "cannot write to the folder t.csv/run (Not a directory): choose another"),
         (["--out", "t.csv"], "cannot write to the folder t.csv (File exists): choose another"),
-        (["--resume"], "runs/digits-adiw-kl-0 holds no run to resume: omit --resume to start one"),
+        (["--resume"], "runs/digits-adiw-0 holds no run to resume: omit --resume to start one"),
     ],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )
@@ -193,7 +196,9 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     assert "expected a torch.nn.Module from the factory, got type int" in refused(output)
     output = adiw("run", "--model", "odd_models:gone", "--out", "b")
     assert "expected a function or class in odd_models, found none; check the name" in refused(output)
-    output = adiw("run", "--model", "odd_models:nameless", "--transform", "features", "--out", "c")
+    output = adiw(
+        "run", "--model", "odd_models:nameless", "--method", "adiw-kl", "--transform", "features", "--out", "c"
+    )
     assert (
         "transform features needs a network with an attribute feature_layer that names its hidden layer"
         in refused(output)

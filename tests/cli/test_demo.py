@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 
 
 def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
-    assert len(METHODS) == 11
+    assert len(METHODS) == 12
     assert sorted(METHODS) == sorted(demo_module.ORDER)
     command = [sys.executable, "-m", "adiw", "demo", "--seeds", "1", "--epochs", "2", "--out", "d"]
     done = subprocess.run(
@@ -65,7 +65,7 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
     assert "1 dead" in table["oracle"]
     assert "2 unfinished" in table["diw"]
     page = Path("d/index.html").read_text()
-    assert ": 2 finished, 2 dead, 18 unfinished." in page
+    assert ": 2 finished, 2 dead, 20 unfinished." in page
     line = page.split('data-name="diw"><th scope="row">diw</th>')[1].partition("</tr>")[0]
     assert "2 unfinished" in line
     assert '<fieldset id="columns">' not in page  # missing runs have the same setting
@@ -77,7 +77,7 @@ def test_results_of_an_earlier_demo_are_deleted(adiw: Command, monkeypatch: pyte
     monkeypatch.setattr(demo_module, "run_in_processes", lambda *arguments: iter(()))
     output = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
     assert output.code == 0
-    assert output.out.count("0 of 1 trials, 1 unfinished") == 11
+    assert output.out.count("0 of 1 trials, 1 unfinished") == 12
     assert [file.name for file in Path("d/uniform-0").iterdir()] == ["kept"]
 
 

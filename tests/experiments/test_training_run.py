@@ -54,6 +54,7 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     torch.compiler.reset()
     given = [{"transform": "features"}, {}, {"transform": "features", "seed": 1}]
+    given = [{"method": "adiw-kl", **settings} for settings in given]
     settings = [resolve({"dataset": "digits", "epochs": 3, **some}) for some in given]
     jobs, plain = (
         [TrainingRun(one, load_splits(one), CPU, 0, compiled=compiled) for one in settings]

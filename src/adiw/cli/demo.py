@@ -26,7 +26,7 @@ from adiw.reports.tables import accuracy_table
 
 # Slow methods first, so that no process is idle for long at the end.
 ORDER = (
-    *("diw", "mw-net", "l2r", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa"),
+    *("diw", "mw-net", "l2r", "adiw", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa"),
     *("uniform", "random", "oracle", "val-only"),
 )
 

@@ -15,6 +15,7 @@ from adiw.divergences import DIVERGENCES, Divergence, describe
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.splits import Splits, with_augmentation
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.transforms import Features, class_prior_ratio
 
 
@@ -87,12 +88,19 @@ def method_name(divergence: str) -> str:
     return f"adiw-{PAPER_NAMES.get(divergence, divergence)}"
 
 
-def _adiw(kind: type[Divergence]) -> Builder:
+def _adiw(kind: type[Divergence] | None) -> Builder:
+    """ADIW with a divergence; or None, its default, which has the trusted samples in the training set."""
+
     def build(context: Context) -> nn.Module:
-        settings = context.settings
+        settings, splits = context.settings, context.splits
+        if kind is None and settings.transform != "loss":
+            raise SettingsError("method adiw compares losses: for features choose a divergence, e.g. adiw-kl")
         return ADIW(
-            *context.basics,
-            divergence_of(kind, settings),
+            context.model,
+            context.criterion,
+            TrustedSamples(splits.trusted, splits.trusted_index) if kind is None else splits.trusted,
+            len(splits.mixed if kind is None else splits.train),
+            None if kind is None else divergence_of(kind, settings),
             transform=_features(context) if settings.transform == "features" else "loss",
             exact=settings.exact,
             mean_one=settings.mean_one,
@@ -178,6 +186,11 @@ METHODS: dict[str, Method] = {
     "mw-net": Method(
         lambda c: MWNet(*c.basics, optimizer=c.optimizer, **c.validation),
         "Meta-Weight-Net (Shu et al. 2019)",
+    ),
+    "adiw": Method(
+        _adiw(None),
+        "The default of adiw: weights by the ranks of the losses, trusted samples trained on as well",
+        trains_on="mixed",
     ),
     "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)"),
     **{method_name(name): Method(_adiw(kind), f"ADIW: {describe(kind)}") for name, kind in DIVERGENCES.items()},

@@ -109,7 +109,7 @@ class Settings:
     selection: int = _data(
         0, "Hold out this many training samples and test on them instead of the test set", rule=_count(0)
     )
-    method: str = _method("adiw-kl", "Method, see 'adiw list'")
+    method: str = _method("adiw", "Method, see 'adiw list'")
     transform: str = _method(
         "loss", "What ADIW matches: the losses (loss) or a hidden layer (features)", choices=("loss", "features")
     )

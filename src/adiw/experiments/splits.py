@@ -34,6 +34,13 @@ class Splits:
         return bool(self.shifted.flipped.any())
 
     @property
+    def trusted_index(self) -> Tensor:
+        """The positions of the trusted samples in ``mixed``, (m,)."""
+        if len(self.shifted.trusted):
+            return self.shifted.trusted
+        return len(self.train) + torch.arange(len(self.trusted))
+
+    @property
     def mixed(self) -> Samples | ImageFiles:
         """Training and trusted samples, each once; only those of a trusted_folder are not in the training set."""
         if len(self.shifted.trusted):

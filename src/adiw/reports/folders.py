@@ -16,7 +16,7 @@ from adiw.reports.results import Cell, Record, Results, Trial
 METHOD_ORDER = (
     *("uniform", "val-only", "random", "l2r", "mw-net", "diw"),
     *("two-step-kmm", "two-step-kliep", "two-step-lsif"),
-    *("adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
+    *("adiw", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
 )
 DATA = ("dataset", "path", "target", "shift", "selection")  # settings that define a column of runs
 DEFAULTS: dict[str, Any] = {"about": "", "common": {}, "changes": {}, "deviations": [], "paper": {}}
