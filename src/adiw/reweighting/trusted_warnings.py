@@ -62,11 +62,11 @@ def warn_of_missing_classes(trusted: Tensor | None, train: Tensor, factors: Tens
     missing = (number == train).any(1) & ~(number == trusted).any(1)
     found = set(missing.nonzero().flatten().tolist())
     if not found <= known:
-        factor = factors[missing]
+        low, high = (f"{float(end):.2f}" for end in factors[missing].aminmax())
         warnings.warn(
             f"no trusted sample is of class {name_indices(missing)}, but training samples are: their weights are now "
-            f"multiplied by {float(factor.min()):.2f} to {float(factor.max()):.2f}. That is right if the data that "
-            "counts does not have these classes; otherwise add trusted samples of each",
+            f"multiplied by {low if low == high else f'{low} to {high}'}. That is right if the data that counts does "
+            "not have them; otherwise add trusted samples of each class",
             stacklevel=3,  # the caller of summary()
         )
     return found | known
