@@ -50,7 +50,7 @@ class EstimationCase:
         num_train = max(num_train, train)
         random = Generator().manual_seed(0)
         model, criterion = nn.Linear(1, 2), nn.CrossEntropyLoss(reduction="none")
-        trusted = TensorDataset(torch.zeros(val, 1), torch.zeros(val, dtype=torch.long))
+        trusted = TensorDataset(torch.zeros(val, 1), torch.arange(val) % 2)
         common: dict[str, Any] = {"val_batch": val, "warmup_steps": 0, "generator": random}
         if method == "diw":
             solve: Any = solver

@@ -40,7 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def build(variant: str, train: int, val: int, val_batch: int = BATCH) -> Any:
     """A small model, and a method for ``train`` training and ``val`` validation samples."""
     model, criterion = nn.Linear(2, 3), nn.CrossEntropyLoss(reduction="none")
-    trusted = TensorDataset(torch.zeros(val, 2), torch.zeros(val, dtype=torch.long))
+    trusted = TensorDataset(torch.zeros(val, 2), torch.arange(val) % 3)
     if variant == "uniform":
         return model, Uniform(model, criterion, trusted, train)
     return model, adiw.ADIW(model, criterion, trusted, train, val_batch=val_batch, val_every=1, **VARIANTS[variant])

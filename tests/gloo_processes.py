@@ -21,7 +21,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW, Features
+from adiw import ADIW, Features, Indexed
 from adiw.baselines import DIW, L2R, MWNet, Random, Uniform
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 
@@ -35,6 +35,8 @@ VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
     "squared": lambda: {"divergence": Squared(width=0.3)},
     "wasserstein": lambda: {"divergence": Wasserstein()},
     "network": lambda: {"divergence": Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)},
+    "default": lambda: {"val_refresh": 5, "val_every": 2},
+    "default, trusted samples in the training set": lambda: {"joined": True},
     "features": lambda: {"transform": Features("1", num_classes=4), "divergence": KL()},
     "streamed, exact, mean one": lambda: {"cache_bytes": 0, "exact": True, "mean_one": True},
 }
@@ -88,13 +90,14 @@ def train(
     # Seeds differ between the processes: the state that they share must come from rank 0.
     given = {"val_batch": 17, "generator": Generator().manual_seed(rank), **settings}
     method = given.pop("method", ADIW)
+    trusted: Any = Indexed([None] * (NUM_TRAIN - NUM_VAL), val).trusted if given.pop("joined", False) else val
     if method in (ADIW, DIW):
         given = {"warmup_steps": 2, **given}
     if method is ADIW:
         given = {"val_every": 1, **given}  # the trusted samples are gathered in each step
     if method is MWNet:
         given["optimizer"] = optimizer
-    reweight = method(model, nn.CrossEntropyLoss(reduction="none"), val, NUM_TRAIN, **given).double()
+    reweight = method(model, nn.CrossEntropyLoss(reduction="none"), trusted, NUM_TRAIN, **given).double()
     if state is not None:
         state = copy.deepcopy(state)  # the processes share its memory
         plain.load_state_dict(state["model"])

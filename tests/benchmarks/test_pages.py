@@ -95,7 +95,7 @@ def test_the_buffers_have_the_types_and_sizes_that_are_counted() -> None:
     assert kinds["val_stream.order"] == (torch.int64, 50)
     assert kinds["coefficients"] == (torch.float32, 50)
     model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
-    val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.zeros(4, dtype=torch.long))
+    val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.arange(4) % 3)
     features = adiw.ADIW(model, criterion, val_set, 100, transform=adiw.Features(model, num_classes=3))
     assert features.weight_state.estimate_slots is not None
     assert scale.facts()["cache_bytes"] == 2**30

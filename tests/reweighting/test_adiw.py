@@ -206,7 +206,7 @@ def test_the_model_is_not_part_of_the_module() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     criterion = nn.CrossEntropyLoss(weight=torch.ones(3), reduction="none")
-    reweight = ADIW(model, criterion, TensorDataset(torch.randn(4, 2), torch.zeros(4).long()), 10)
+    reweight = ADIW(model, criterion, TensorDataset(torch.randn(4, 2), torch.arange(4) % 3), 10)
     assert not list(reweight.parameters())
     assert all(module not in set(model.modules()) for module in reweight.modules())
     own = {tensor.data_ptr() for tensor in model.state_dict().values()}
@@ -378,7 +378,7 @@ def test_an_index_of_the_wrong_kind(index: Any, error: type[Exception], message:
 
 def test_losses_of_the_wrong_kind() -> None:
     model = nn.Linear(2, 3)
-    val_set = TensorDataset(torch.zeros(2, 2), torch.zeros(2).long())
+    val_set = TensorDataset(torch.zeros(2, 2), torch.arange(2))
     x, y, index = torch.zeros(4, 2), torch.zeros(4).long(), torch.arange(4)
     with pytest.raises(ValueError, match='reduction="none"'):
         ADIW(model, nn.CrossEntropyLoss(), val_set, 9)(model(x), y, index)

@@ -18,12 +18,19 @@ NUM_TRAIN = 200
 
 
 def train(
-    divergence: Divergence, backend: Callable[..., Any] | str | None = None, transform: Any = "loss"
+    divergence: Divergence | None,
+    backend: Callable[..., Any] | str | None = None,
+    transform: Any = "loss",
+    joined: bool = False,
 ) -> tuple[Tensor, list[Tensor]]:
     random = Generator().manual_seed(0)
     torch.manual_seed(0)
     model = nn.Linear(8, 4)
-    trusted = TensorDataset(torch.randn(40, 8, generator=random), torch.randint(4, (40,), generator=random))
+    trusted: Any = TensorDataset(torch.randn(40, 8, generator=random), torch.randint(4, (40,), generator=random))
+    if divergence is None:  # smaller losses than those of the training samples
+        trusted = TensorDataset(trusted.tensors[0], model(trusted.tensors[0]).argmax(1))
+    if joined:
+        trusted = adiw.Indexed([None] * (NUM_TRAIN - 40), trusted).trusted
     criterion = nn.CrossEntropyLoss(reduction="none")
     settings: dict[str, Any] = {"transform": transform, "warmup_steps": 2, "cap": 9.0, "repeats": True}
     reweight = adiw.ADIW(model, criterion, trusted, NUM_TRAIN, divergence, **settings, generator=random)
@@ -60,6 +67,16 @@ def test_classwise_features(divergence: Divergence) -> None:
     torch.compiler.reset()
     plain = train(divergence, None, adiw.Features("", num_classes=4))
     compiled = train(divergence, "aot_eager", adiw.Features("", num_classes=4))
+    assert not torch.allclose(plain[0], torch.ones(NUM_TRAIN))
+    torch.testing.assert_close(compiled, plain)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_the_default(joined: bool) -> None:
+    torch.compiler.reset()
+    backend = Counting()
+    plain, compiled = train(None, joined=joined), train(None, backend, joined=joined)
+    assert (backend.graphs, backend.calls) == (2, 6)  # in the warm-up, after it
     assert not torch.allclose(plain[0], torch.ones(NUM_TRAIN))
     torch.testing.assert_close(compiled, plain)
 

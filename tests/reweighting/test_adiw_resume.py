@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW, DIVERGENCES, Features
+from adiw import ADIW, DIVERGENCES, Features, Indexed
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -24,6 +24,15 @@ _data = Generator().manual_seed(0)
 X, Y = torch.randn(NUM_TRAIN, 5, generator=_data), torch.randint(3, (NUM_TRAIN,), generator=_data)
 VAL = TensorDataset(torch.randn(13, 5, generator=_data), torch.randint(3, (13,), generator=_data))
 PRIOR = torch.tensor([0.5, 1.0, 1.5])
+
+
+def network(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+# Trusted are the samples with the smallest losses at first, so that there is evidence of wrong labels.
+JOINED = Indexed(TensorDataset(X, Y), CROSS_ENTROPY(network(0)(X), Y).argsort()[:13]).trusted
 
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     **{name: partial(dict, divergence=kind()) for name, kind in DIVERGENCES.items()},
@@ -36,6 +45,9 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "limits": lambda: {"divergence": MMD(width=0.3), "mean_one": True, "cap": 1.3, "min_ess": 0.9},
     "features": lambda: {"divergence": KL(), "transform": Features("1", class_prior=PRIOR)},
     "features and network": lambda: {"divergence": NETWORK, "transform": Features("1", num_classes=3), "steps": 2},
+    "default": dict,
+    "default, trusted samples in the training set": lambda: {"val_set": JOINED},
+    "default, every third step, limits": lambda: {"val_refresh": 3, "val_every": 3, "mean_one": True, "cap": 1.3},
     "exact": lambda: {"divergence": KL(width="auto"), "exact": True},
 }
 
@@ -74,12 +86,11 @@ class Run:
 
 
 def start(settings: dict[str, Any], seed: int = 0) -> Run:
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3))
+    model = network(seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     generator = Generator().manual_seed(seed)
-    settings = {"val_batch": 8, "warmup_steps": 1, "generator": generator, **settings}
-    return Run(model, optimizer, ADIW(model, CROSS_ENTROPY, VAL, NUM_TRAIN, **settings))
+    settings = {"val_batch": 8, "warmup_steps": 1, "generator": generator, "val_set": VAL, **settings}
+    return Run(model, optimizer, ADIW(model, CROSS_ENTROPY, num_train=NUM_TRAIN, **settings))
 
 
 def flatten(state: Any) -> list[Any]:
@@ -114,6 +125,14 @@ def test_a_resumed_run_equals_an_uninterrupted_one(name: str, saved_at: int) -> 
     for ours, theirs in zip(second.parts(), straight.parts(), strict=True):
         assert_identical(ours.state_dict(), theirs.state_dict())
     assert straight.reweight.weights.std() > 1e-3
+
+
+def test_the_default_is_resumed_where_there_is_evidence() -> None:
+    run = start({"val_set": JOINED})
+    run.train(range(11))
+    assert run.reweight.ranks is not None
+    assert run.reweight.ranks.evidence > 0
+    assert run.reweight.ranks.rank_weights.std() > 0.1
 
 
 def test_the_generator_is_part_of_the_state() -> None:

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW, Features
+from adiw import ADIW, Features, Indexed
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.matching import batches
 from adiw.reweighting import weight_state
@@ -39,6 +39,7 @@ def count_bad(index: Tensor, count: int, size: int, repeats: bool) -> tuple[Tens
 
 
 DIVERGENCES = [
+    None,  # the default
     KL(),
     KL(width="auto"),
     KL(update="optimum"),
@@ -54,12 +55,14 @@ DIVERGENCES = [
 ]
 
 
-def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, **settings: Any) -> None:
+def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, joined: bool = False, **settings: Any) -> None:
     monkeypatch.setattr(weight_state, "check_index", count_bad)
     monkeypatch.setattr(batches, "host_can_read", lambda values: False)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
-    val_set = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)
+    val_set: Any = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)
+    if joined:
+        val_set = Indexed([None] * 11, val_set).trusted
     settings = {
         "warmup_steps": 1,
         "val_batch": 6,
@@ -99,8 +102,13 @@ def test_features(monkeypatch: pytest.MonkeyPatch, divergence: Any) -> None:
     ],
     ids=str,
 )
-def test_settings(monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]) -> None:
-    train(monkeypatch, MMD(), **settings)
+@pytest.mark.parametrize("divergence", [MMD(), None], ids=["mmd", "default"])
+def test_settings(monkeypatch: pytest.MonkeyPatch, divergence: Any, settings: dict[str, Any]) -> None:
+    train(monkeypatch, divergence, **settings)
+
+
+def test_trusted_samples_in_the_training_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    train(monkeypatch, None, joined=True)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from adiw.reweighting.rank_estimator import RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
+from adiw.reweighting.trusted_warnings import class_labels, warn_if_few, warn_if_one_class, warn_of_missing_classes
 from adiw.reweighting.validation_stream import Evaluate, ValidationBatch, ValidationStream
 from adiw.reweighting.weight_state import Step, WeightState
 
@@ -128,6 +129,9 @@ class ADIW(nn.Module):
             self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
         self._last: EstimationResult | None = None
+        warn_if_few(len(val_stream))
+        self._one_class = warn_if_one_class(self._cached_labels())
+        self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -273,9 +277,27 @@ class ADIW(nn.Module):
             self.ranks.refit(self.weight_state.estimates, TransformedBatch(self.val_stream.z, self.val_stream.group))
 
     def summary(self) -> Summary:
-        """Statistics of the weights. Reads them from the device; warns of losses that were not finite."""
+        """Statistics of the weights. Reads them from the device.
+
+        Warns of losses that were not finite, and of classes that no trusted sample has.
+        """
+        if self.ranks is not None and self.ranks.factors is not None and not self._one_class:
+            train, factors = self.ranks.labels[:-1], self.ranks.factors
+            trusted = self._trusted_labels(self.ranks)
+            self._missing_classes = warn_of_missing_classes(trusted, train, factors, self._missing_classes)
         bounds = [b for b in (self.limits.cap, getattr(self.divergence, "upper", None)) if b is not None]
         return self.weight_state.summary(self.val_stream, min(bounds, default=None), self._last)
+
+    def _trusted_labels(self, ranks: RankEstimator) -> Tensor | None:
+        """The labels of all trusted samples (m,), -1 for one that was not trained on yet; None if unknown."""
+        if ranks.is_trusted is not None:
+            return ranks.labels[ranks.is_trusted]
+        if self.val_stream.refresh_size == len(self.val_stream):
+            return self.val_stream.group
+        return self._cached_labels()
+
+    def _cached_labels(self) -> Tensor | None:
+        return class_labels(self.val_stream.cached) if self.evaluator.forward is None else None
 
     def stationarity(self, learning_rate: float) -> Stationarity:
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, Subset
 
+from adiw.argument_checks import kind_of
+
 
 def is_map_style(dataset: object) -> bool:
     """Whether a data set has a length and gives items by index."""
@@ -36,7 +38,7 @@ class Indexed(Dataset[Any]):
     Args:
         dataset: the training samples.
         trusted: samples whose labels are right, which then are trained on as well: a data set of the same kind of
-            items, or the positions of such samples in ``dataset``, a tensor or array of integers. They are added
+            items, or the positions of such samples in ``dataset``, integers (m,). They are added
             behind the others. One that is already in ``dataset`` (a ``Subset`` of the same data, or a position)
             takes its place instead. ``Indexed(...).trusted`` is what ``adiw.ADIW`` takes.
 
@@ -71,7 +73,7 @@ class Indexed(Dataset[Any]):
         return max(len(self.dataset), 1 + max(self._number, default=-1))
 
     def __getitem__(self, index: int) -> Any:
-        number = self._number.get(index)
+        number = self._number.get(int(index)) if self._number else None  # some samplers give tensors
         item = self.dataset[index] if number is None else self.trusted[number]
         if isinstance(item, Mapping):
             if "index" in item:
@@ -90,7 +92,7 @@ def _join(dataset: Any, trusted: Any) -> TrustedSamples:
     if not is_map_style(trusted) or len(trusted) == 0:
         raise TypeError(
             "trusted must be a map-style data set with at least one sample, or the positions of trusted samples in "
-            f"the training set (a tensor of integers), got {type(trusted).__name__}"
+            f"the training set (integers), got {type(trusted).__name__}"
         )
     base, places = _source(dataset)
     trusted_base, trusted_places = _source(trusted)
@@ -106,11 +108,15 @@ def _join(dataset: Any, trusted: Any) -> TrustedSamples:
 
 def _as_positions(trusted: Any, size: int) -> list[int] | None:
     """Positions in the training set, or None if ``trusted`` is a data set."""
-    if not isinstance(trusted, (Tensor, np.ndarray)):
+    numbers = isinstance(trusted, (list, tuple, range)) and trusted and all(isinstance(p, int) for p in trusted)
+    if not (isinstance(trusted, (Tensor, np.ndarray)) or numbers):
         return None
     index = torch.as_tensor(trusted)
     if index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool or len(index) == 0:
-        raise TypeError("positions of trusted samples must be integers, (m,), at least one")
+        raise TypeError(
+            "positions of trusted samples must be integers, (m,), at least one, got "
+            f"{kind_of(index)} with shape {tuple(index.shape)}; from a mask: mask.nonzero().flatten()"
+        )
     positions: list[int] = index.tolist()
     if not (min(positions) >= 0 and max(positions) < size) or len(set(positions)) < len(positions):
         raise ValueError(f"positions of trusted samples must be different numbers from 0 to {size - 1}")

@@ -42,6 +42,11 @@ class RankEstimator(nn.Module):
         slots = num_train + 1  # the last one takes what must not be stored
         is_trusted = torch.zeros(slots, dtype=torch.bool)
         if trusted_index is not None:
+            if int(trusted_index.max()) >= num_train:
+                raise ValueError(
+                    f"num_train is {num_train}, but a trusted sample is at position {int(trusted_index.max())}: "
+                    "num_train must be len(train_set) of train_set = adiw.Indexed(train_set, trusted)"
+                )
             is_trusted[trusted_index] = True
         others = (~is_trusted[:-1]).nonzero().flatten()
         joined = trusted_index is not None
@@ -67,7 +72,7 @@ class RankEstimator(nn.Module):
         """Decide in the first step whether targets are classes: integers (n,) with outputs (n, C)."""
         classes = group is not None and isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
         if classes and self.factors is None:
-            self.factors = torch.ones(outputs.shape[1], device=self.losses.device)
+            self.factors = self.losses.new_ones(outputs.shape[1])
 
     def refit(self, estimates: Tensor, val: TransformedBatch | None = None) -> None:
         """Estimate the weight of each rank and the factor of each class.
@@ -112,11 +117,11 @@ class RankEstimator(nn.Module):
         if not isinstance(state, dict) or "factors" not in state:
             raise ValueError(f"this is not the state of a rank estimator: expected factors, got {state!r}")
         factors = state["factors"]
-        self.factors = None if factors is None else factors.clone().to(self.losses.device)
+        self.factors = None if factors is None else factors.clone().to(self.losses)
 
     def _apply(self, fn: Any, recurse: bool = True) -> RankEstimator:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.factors = None if self.factors is None else self.factors.to(self.losses.device)
+        self.factors = None if self.factors is None else fn(self.factors)
         return self
 
     def __repr__(self) -> str:
