@@ -148,13 +148,17 @@ def _means(gains: dict[str, float]) -> list[str]:
 _MARKED = re.compile(r"(<!-- gauntlet: (\w+) -->\n).*?(<!-- end of gauntlet -->)", re.DOTALL)
 
 
+DEFAULT = "ranks"  # the method that the last table of a half judges: the default of the library
+
+
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]]) -> str:
     """The page with the tables of each half that it marks."""
 
     def tables(match: re.Match[str]) -> str:
         tasks, methods = halves[match[2]], list(METHODS)
         parts = [means_table(records, tasks, methods), ranking(records, tasks, methods)]
-        return f"{match[1]}\n{parts[0]}\n\n{parts[1]}\n\n{match[3]}"
+        parts.append(default_table(records, tasks, DEFAULT))
+        return "\n\n".join([match[1].rstrip(), *parts, match[3]])
 
     return _MARKED.sub(tables, text)
 
