@@ -46,6 +46,7 @@ class MMD:
     slack: float | None = None
     step: Literal["plain", "local"] = "plain"
     side: ClassVar[Side] = "train"
+    cost: ClassVar[str] = "n (n + m)"
 
     def __post_init__(self) -> None:
         check_width(self)
