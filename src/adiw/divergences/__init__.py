@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from adiw.divergences.energy import Energy
+from adiw.divergences.jensen_shannon import JensenShannon
 from adiw.divergences.kl import KL, KLProblem
 from adiw.divergences.mmd import MMD, MMDProblem
+from adiw.divergences.power import Hellinger, Power
 from adiw.divergences.protocol import Divergence, Learner, Problem, learns
 from adiw.divergences.registry import DIVERGENCES, Capabilities, capabilities, describe, register, resolve
+from adiw.divergences.relative import Relative
+from adiw.divergences.sliced import Sliced
 from adiw.divergences.squared import Squared, SquaredProblem
 from adiw.divergences.wasserstein import Wasserstein
 
@@ -14,6 +19,12 @@ DIVERGENCES |= {
     "kl": KL,
     "squared": Squared,
     "wasserstein": Wasserstein,
+    "relative": Relative,
+    "pearson": Power,
+    "hellinger": Hellinger,
+    "jensen-shannon": JensenShannon,
+    "energy": Energy,
+    "sliced": Sliced,
 }
 
 __all__ = [
@@ -22,10 +33,16 @@ __all__ = [
     "MMD",
     "Capabilities",
     "Divergence",
+    "Energy",
+    "Hellinger",
+    "JensenShannon",
     "KLProblem",
     "Learner",
     "MMDProblem",
+    "Power",
     "Problem",
+    "Relative",
+    "Sliced",
     "Squared",
     "SquaredProblem",
     "Wasserstein",

@@ -117,7 +117,7 @@ def parse_settings(kind: type[Divergence], text: str) -> dict[str, Any]:
     {'width': 'auto', 'step_size': 1.0, 'slack': None}
     >>> parse_settings(MMD, "widht=1")
     Traceback (most recent call last):
-    ValueError: MMD has no setting 'widht': expected width, step_size, upper, slack, step
+    ValueError: MMD has no setting 'widht': expected width, step_size, upper, slack, step, kernel
     """
     known: dict[str, Field[Any]] = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     found = {}
