@@ -64,9 +64,8 @@ def _setting(
             settings then stay the same.
         many: whether its option may be repeated; the values are joined by commas.
     """
-    about = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset}
-    about |= {"recorded": recorded, "many": many}
-    return field(default=default, metadata=about)
+    about: dict[str, Any] = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset}
+    return field(default=default, metadata={**about, "recorded": recorded, "many": many})
 
 
 # The length of a run on the user's own data, whose size is not known here. 2,500 steps suffice for the tables of the
