@@ -38,7 +38,7 @@ DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
     ),
     (Relative(), {"width": "auto", "step_size": 0.1, "alpha": 0.2, "penalty": 1e-5}),
     (Power(), {"width": 0.5, "step_size": 0.5, "power": 1.0, "update": "optimum"}),
-    (Hellinger(), {"width": 0.5, "step_size": 0.05, "power": -0.5, "update": "optimum"}),
+    (Hellinger(), {"width": 0.5, "step_size": 0.005, "power": -0.5, "update": "optimum"}),
     (JensenShannon(), {"width": 0.5, "step_size": 0.05, "update": "optimum"}),
     (Energy(), {"step_size": 0.3, "scale": 1.0}),
     (Sliced(), {"step_size": 0.1, "scale": 1.0, "directions": 64}),
