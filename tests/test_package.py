@@ -26,7 +26,7 @@ PROMISED = [
     "adiw.divergences.Wasserstein",
     "adiw.estimate_weights",
 ]
-CLASSIC = ["KMM", "KLIEP", "LSIF", "ULSIF"]
+CLASSIC = ["KMM", "KLIEP", "LSIF", "ULSIF", "RULSIF", "ClassifierRatio"]
 
 
 def imported_by(statement: str) -> set[str]:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = (
     "adiw",
     "adiw.divergences",
+    "adiw.testing",
     "adiw.matching.projections",
     "adiw.classic",
     "adiw.baselines",

@@ -57,6 +57,39 @@ def widths() -> Figure:
     return figure
 
 
+def ratios() -> Figure:
+    """Weights against losses of the divergences that estimate a density ratio."""
+    return _family(["kl", "pearson", "hellinger", "jensen-shannon", "squared", "relative"])
+
+
+def distances() -> Figure:
+    """Weights against losses of the divergences that match distributions by a distance."""
+    return _family(["mmd", "energy", "wasserstein", "sliced"])
+
+
+def _family(names: list[str]) -> Figure:
+    """The weights of a batch after twenty steps with the default settings, a panel for each divergence."""
+    right, wrong, val = losses()
+    parts = {"right label": (right[::2], INTACT, "o"), "wrong label": (wrong[::2], MISLABELLED, "^")}
+    z = torch.cat([part for part, _, _ in parts.values()])
+    columns = len(names) // 2
+    figure = Figure(figsize=(2.8 * columns, 4.6), layout="constrained")
+    panels = figure.subplots(2, columns, sharex=True)
+    for axes, name in zip(panels.flat, names, strict=True):
+        weights, _ = estimate_weights(z, val, name, steps=20)
+        for (label, (part, colour, marker)), found in zip(
+            parts.items(), weights.split([len(part) for part, _, _ in parts.values()]), strict=True
+        ):
+            axes.plot(part, found, marker, color=colour, label=label, markersize=3, markeredgewidth=0)
+        axes.set_title(name, loc="left")
+    for axes in panels[:, 0]:
+        axes.set(ylabel="weight")
+    for axes in panels[-1]:
+        axes.set(xlabel="loss")
+    panels.flat[0].legend(loc="upper right")
+    return figure
+
+
 def overshoot() -> Figure:
     """Repeated steps of MMD on losses of which many are nearly equal: the plain step and the local step."""
     right, wrong, val = losses()
@@ -176,6 +209,8 @@ def _mean_curve(axes: Axes, sweep: Results, row: str, measure: str, label: str, 
 FIGURES: dict[str, Callable[[], Figure]] = {
     "overview": overview,
     "widths": widths,
+    "ratios": ratios,
+    "distances": distances,
     "overshoot": overshoot,
     "measured-widths": measured_widths,
     "separation": separation,

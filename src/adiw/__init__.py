@@ -10,7 +10,7 @@ require("torch", "2.6")
 
 from adiw import divergences
 from adiw.distributed.uneven_loaders import together
-from adiw.divergences import DIVERGENCES
+from adiw.divergences import DIVERGENCES, register
 from adiw.matching import projections
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.adiw import ADIW
@@ -33,6 +33,7 @@ __all__ = [
     "divergences",
     "estimate_weights",
     "projections",
+    "register",
     "together",
 ]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from adiw.divergences import Wasserstein
+from adiw.testing import checks, training_checks
+from adiw.testing.batches import LAYOUTS
+from adiw.testing.suite import CHECKS
 from tests.broken.counts_excluded import CountsExcluded
 from tests.broken.leaking_classes import LeakingClasses
 from tests.broken.loose_projection import LooseProjection
 from tests.broken.rescaled_projection import RescaledProjection
 from tests.broken.wrong_scale import WrongScale
 from tests.broken.wrong_sign import WrongSign
-from tests.divergences.batches import LAYOUTS
 from tests.divergences.cases import WIDTH, Case, mean_band, mean_one, non_negative, unit_mass
-from tests.divergences.suite import CHECKS
 
 band = mean_band(1.5, 0.1)
 BROKEN = {
@@ -54,6 +57,28 @@ def rejecting(case: Case, layout: str) -> set[str]:
         except AssertionError:
             failed.add(check.__name__)
     return failed
+
+
+def test_the_checks_for_users_reject_a_broken_divergence() -> None:
+    case, expected = BROKEN["wrong_sign"]
+    chosen = [check for check in checks(type(case.divergence), case) if str(check).partition(",")[0] in expected]
+    assert len(chosen) == len(expected) * 4  # on two layouts, of scalars and of vectors
+    for check in chosen:
+        with pytest.raises(AssertionError):
+            check()
+
+
+@dataclass(frozen=True)
+class TooFast(Wasserstein):
+    """Its properties hold, but its default step makes the weights jump from one extreme to the other."""
+
+    step_size: float = 1e6
+
+
+def test_a_divergence_that_fails_in_training_is_rejected() -> None:
+    first = next(training_checks(TooFast))
+    with pytest.raises(AssertionError):
+        first()
 
 
 @pytest.mark.parametrize("name", BROKEN)

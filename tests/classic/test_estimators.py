@@ -5,10 +5,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from adiw.classic import KLIEP, KMM, LSIF, ULSIF, non_negative_qp
+from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF, ClassifierRatio, non_negative_qp
 from tests.oracles.problems import gaussian_shift
 
-ESTIMATORS = [KMM(), KLIEP(), LSIF(), ULSIF()]
+ESTIMATORS = [KMM(), KLIEP(), LSIF(), ULSIF(), RULSIF(), ClassifierRatio()]
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 
 

@@ -15,10 +15,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from adiw.classic import KLIEP, KMM, LSIF, ULSIF
+from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF, ClassifierRatio
 from tests.oracles.problems import gaussian_shift
 
 ESTIMATORS = [KMM(width=0.5), KLIEP(width=0.5), LSIF(width=0.5), ULSIF(width=0.5, penalty=0.1)]
+ESTIMATORS += [RULSIF(0.1, width=0.5, penalty=0.1), ClassifierRatio()]
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 
 
@@ -84,7 +85,7 @@ def test_a_missing_second_sample_is_an_error(estimator: BaseEstimator) -> None:
         clone(estimator).fit(np.zeros((4, 1)))
 
 
-@every_estimator
+@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda e: type(e).__name__)
 def test_grid_search_finds_a_width_near_the_best(estimator: BaseEstimator) -> None:
     problem = gaussian_shift()
     train, test = problem.sample(0, 400, 400)  # equal sizes, so that both are split
@@ -142,7 +143,14 @@ class OneLSIF(OneSample, LSIF): ...
 class OneULSIF(OneSample, ULSIF): ...
 
 
+class OneRULSIF(OneSample, RULSIF): ...
+
+
+class OneClassifierRatio(OneSample, ClassifierRatio): ...
+
+
 ONES = [OneKMM(), OneKLIEP(width="median"), OneLSIF(width="median"), OneULSIF(width="median", penalty=0.1)]
+ONES += [OneRULSIF(width="median", penalty=0.1), OneClassifierRatio()]
 
 
 @parametrize_with_checks(ONES)

@@ -12,7 +12,7 @@ import pytest
 
 from adiw.cli import main
 from adiw.data import DATASETS
-from adiw.divergences import DIVERGENCES
+from adiw.divergences import DIVERGENCES, capabilities
 from adiw.experiments.methods import METHODS
 from adiw.experiments.recipes import names
 from adiw.experiments.settings import Settings, default_text
@@ -98,6 +98,9 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         "networks": list(MODELS),
         "divergences": list(DIVERGENCES),
         "recipes": names(),
+        "capabilities": {
+            name: json.loads(json.dumps(dataclasses.asdict(capabilities(kind)))) for name, kind in DIVERGENCES.items()
+        },
     }
 
 

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-
 import numpy as np
-import torch
 
-from adiw import estimate_weights
-from adiw.divergences import DIVERGENCES, KL, MMD, Divergence, Squared, Wasserstein
+from adiw.divergences import (
+    DIVERGENCES,
+    KL,
+    MMD,
+    Energy,
+    Hellinger,
+    JensenShannon,
+    Power,
+    Relative,
+    Sliced,
+    Squared,
+    Wasserstein,
+)
+from adiw.divergences.kl import Update
+from adiw.testing.case import WIDTH, Case, Violation, default
 from tests.oracles import reference as ref
 
-WIDTH = 0.7  # about the spread of the test data, so that neighbouring kernels overlap without being equal
 REACH = 1e-30  # with psi_bar below this, float32 cannot hold 1 / psi_bar times a sum: there is no feasible point
 FAR = 1e3  # vectors this many widths long: their distances come from a float32 product, which cannot resolve a width
-
-# How far params lie outside the feasible set of one group: (params, z_train, z_val) -> a number, zero inside.
-Violation = Callable[[ref.Array, ref.Array, ref.Array], float]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A divergence with its settings.
-
-    ``violation`` states the constraints in numpy; without it, a point is feasible when ``project`` does not move it.
-    ``nearest`` is False for a ``project`` that is not the Euclidean projection, ``descends`` for an update whose
-    small steps need not lower the objective; a comment beside the case says why.
-    """
-
-    divergence: Divergence
-    violation: Violation | None = None
-    nearest: bool = True
-    descends: bool = True
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """The sizes of z to test: without vectors where the divergence refuses them."""
-        try:
-            estimate_weights(torch.zeros(2, 2), torch.zeros(2, 2), self.divergence)
-        except ValueError as error:
-            if "scalar" in str(error):
-                return (1,)
-            raise
-        return (1, 2)
 
 
 def mean_band(upper: float, slack: float | None) -> Violation:
@@ -73,6 +52,14 @@ def non_negative(beta: ref.Array, z_train: ref.Array, z_val: ref.Array) -> float
     return float(max(-np.min(beta), 0.0))
 
 
+UPDATES: tuple[Update, ...] = ("optimum", "euclidean")
+
+
+def of_family(divergence: Power | JensenShannon) -> Case:
+    """Clamping and rescaling keeps the proportions of beta, unlike the nearest point."""
+    return Case(divergence, unit_mass(WIDTH), nearest=divergence.update == "euclidean")
+
+
 mean_one = mean_band(upper=float("inf"), slack=0.0)
 
 # A divergence without an entry is tested with its default settings: see ``cases_of``.
@@ -81,6 +68,10 @@ CASES: dict[str, list[Case]] = {
         Case(MMD(width=WIDTH, step_size=0.3, step="local"), mean_band(50.0, None)),
         Case(MMD(width=WIDTH, step_size=0.02, upper=1.5, slack=0.1), mean_band(1.5, 0.1)),
         Case(MMD(width=WIDTH, step_size=0.02), mean_band(50.0, None)),
+        *(
+            Case(MMD(width=WIDTH, step_size=0.02, step=step, kernel=kernel), mean_band(50.0, None))
+            for kernel, step in (("laplace", "plain"), ("rational-quadratic", "local"), ("linear", "local"))
+        ),
     ],
     "kl": [
         # Rescaling keeps the proportions of beta, unlike the nearest point. After the plain gradient it also
@@ -94,15 +85,18 @@ CASES: dict[str, list[Case]] = {
         Case(Wasserstein(critic="exact", step_size=0.05), mean_one),
         Case(Wasserstein(critic="network", step_size=0.05, pretrain=0, learning_rate=0.01), mean_one),
     ],
+    "relative": [
+        Case(Relative(WIDTH, 0.3, alpha=0.1), non_negative),
+        Case(Relative(WIDTH, 0.3, alpha=0.2, penalty=0.01), non_negative),
+    ],
+    "pearson": [of_family(Power(WIDTH, 0.1, power, update)) for power in (1.0, 0.0) for update in UPDATES],
+    "hellinger": [of_family(Hellinger(WIDTH, 0.1, update=update)) for update in UPDATES],
+    "jensen-shannon": [of_family(JensenShannon(WIDTH, 0.1, update)) for update in UPDATES],
+    "energy": [Case(Energy(0.05, scale=1.0), mean_one)],
+    "sliced": [Case(Sliced(0.05), mean_one), Case(Sliced(0.05, directions=3), mean_one)],
 }
 
 
 def cases_of(name: str) -> list[Case]:
     """The cases of a divergence of the table: those in ``CASES``, or its default settings."""
     return CASES.get(name) or [Case(default(DIVERGENCES[name]))]
-
-
-def default(kind: type[Divergence]) -> Divergence:
-    """The default settings, with a kernel width that suits the test data."""
-    has_width = any(field.name == "width" for field in fields(kind))  # type: ignore[arg-type]
-    return kind(**{"width": WIDTH}) if has_width else kind()

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.divergences.batches import INF, NAN
+from adiw.testing.batches import INF, NAN
 from tests.divergences.cases import Case, cases_of, non_negative
 
 # Denormal, tiny, the largest half, huge, the largest float, nan and infinities; below, ordinary ones with ties.

@@ -10,12 +10,25 @@ import torch
 from torch import Generator
 from torch.testing import assert_close
 
-from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from adiw.divergences import (
+    DIVERGENCES,
+    KL,
+    MMD,
+    Divergence,
+    Energy,
+    Hellinger,
+    JensenShannon,
+    Power,
+    Relative,
+    Sliced,
+    Squared,
+    Wasserstein,
+)
 from adiw.matching.batches import MatchedBatches, match
 from adiw.matching.kernels import typical_distance
 
 DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
-    (MMD(), {"width": 0.01, "step_size": 0.1, "upper": 50.0, "slack": None, "step": "plain"}),
+    (MMD(), {"width": 0.01, "step_size": 0.1, "upper": 50.0, "slack": None, "step": "plain", "kernel": "gaussian"}),
     (KL(), {"width": 0.5, "step_size": 0.5, "update": "rescale"}),
     (Squared(), {"width": 0.01, "step_size": 0.01, "penalty": 1e-5}),
     (
@@ -23,6 +36,12 @@ DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
         {"critic": "auto", "scale": 1.0, "step_size": 0.1, "penalty": 10.0}
         | {"pretrain": 50, "updates": 3, "learning_rate": 1e-4},
     ),
+    (Relative(), {"width": "auto", "step_size": 0.1, "alpha": 0.2, "penalty": 1e-5}),
+    (Power(), {"width": 0.5, "step_size": 0.5, "power": 1.0, "update": "optimum"}),
+    (Hellinger(), {"width": 0.5, "step_size": 0.005, "power": -0.5, "update": "optimum"}),
+    (JensenShannon(), {"width": 0.5, "step_size": 0.05, "update": "optimum"}),
+    (Energy(), {"step_size": 0.3, "scale": 1.0}),
+    (Sliced(), {"step_size": 0.1, "scale": 1.0, "directions": 64}),
 ]
 
 
@@ -31,9 +50,13 @@ def test_defaults_are_the_documented_ones(divergence: Divergence, expected: dict
     assert asdict(divergence) == expected  # type: ignore[call-overload]
 
 
+def test_every_divergence_has_its_defaults_here() -> None:
+    assert {type(divergence) for divergence, _ in DEFAULTS} == set(DIVERGENCES.values())
+
+
 def test_the_side_of_the_parameters() -> None:
-    assert {kind.side for kind in (MMD, Wasserstein)} == {"train"}
-    assert {kind.side for kind in (KL, Squared)} == {"val"}
+    assert {kind.side for kind in (MMD, Wasserstein, Energy, Sliced)} == {"train"}
+    assert {kind.side for kind in (KL, Squared, Relative, Power, Hellinger, JensenShannon)} == {"val"}
 
 
 def scattered() -> MatchedBatches:
@@ -43,7 +66,12 @@ def scattered() -> MatchedBatches:
 
 
 @pytest.mark.parametrize(
-    ("automatic", "fraction"), [(KL("auto"), 1 / 3), (MMD("auto"), 0.007), (Squared("auto"), 1 / 3)]
+    ("automatic", "fraction"),
+    [
+        (KL("auto"), 1 / 3),
+        (MMD("auto"), 0.007),
+        *((kind("auto"), 1 / 3) for kind in (Squared, Relative, Power, Hellinger, JensenShannon)),
+    ],
 )
 def test_an_automatic_width_is_its_fraction_of_the_typical_distance(automatic: Any, fraction: float) -> None:
     batches = scattered()

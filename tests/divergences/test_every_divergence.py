@@ -1,18 +1,25 @@
-"""The shared suite on every divergence of the table."""
+"""The shared suite on every divergence of the table, and short trainings with its defaults."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 
 from adiw import DIVERGENCES
-from tests.divergences.batches import EXTREMES, LAYOUTS, Batch, extreme
-from tests.divergences.cases import CASES, Case, cases_of
-from tests.divergences.suite import CHECKS, check_extreme_batch
+from adiw.testing import Check, checks, property_checks, training_checks
+from adiw.testing.batches import EXTREMES, LAYOUTS
+from adiw.testing.suite import CHECKS
+from adiw.testing.training import TASKS, train
+from tests.divergences.cases import CASES, cases_of
 
-EVERY = [(case, dim) for name in DIVERGENCES for case in cases_of(name) for dim in case.dims]
-every_case = pytest.mark.parametrize(("case", "dim"), EVERY, ids=[f"{c.divergence}-{d}d" for c, d in EVERY])
+EVERY = [
+    pytest.param(check, id=f"{case.divergence}-{check}")
+    for name in DIVERGENCES
+    for case in cases_of(name)
+    for check in property_checks(case)
+]
+TRAININGS = [
+    pytest.param(check, id=f"{name}-{check}") for name, kind in DIVERGENCES.items() for check in training_checks(kind)
+]
 
 
 def test_every_case_is_of_its_divergence() -> None:
@@ -20,14 +27,24 @@ def test_every_case_is_of_its_divergence() -> None:
         assert {type(case.divergence) for case in cases} == {DIVERGENCES[name]}
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@every_case
-def test_every_divergence(case: Case, dim: int, layout: str, check: Callable[[Case, Batch], None]) -> None:
-    check(case, LAYOUTS[layout](dim))
+@pytest.mark.parametrize("check", EVERY)
+def test_every_divergence(check: Check) -> None:
+    check()
 
 
-@pytest.mark.parametrize("name", EXTREMES)
-@every_case
-def test_extreme_batches(case: Case, dim: int, name: str) -> None:
-    check_extreme_batch(case, extreme(name, dim))
+@pytest.mark.parametrize("check", TRAININGS)
+def test_the_defaults_train(check: Check) -> None:
+    check()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_weights_of_one_are_worse_than_allowed(name: str) -> None:
+    task = TASKS[name]()
+    error, weights = train(task, None)
+    assert error > task.allowed
+    assert weights.unique().tolist() == [1.0]
+
+
+def test_the_suite_has_every_check_on_every_batch() -> None:
+    found = [str(check) for check in checks(DIVERGENCES["kl"])]
+    assert len(found) == len(set(found)) == 2 * (len(LAYOUTS) * len(CHECKS) + len(EXTREMES)) + len(TASKS) + 1

@@ -14,10 +14,10 @@ from torch.testing import assert_close
 from adiw import DIVERGENCES
 from adiw.divergences import KL, MMD, Squared
 from adiw.reweighting.estimation import estimate_weights, run_estimation
-from tests.divergences.batches import NAN, Batch
+from adiw.testing.batches import NAN, Batch
+from adiw.testing.suite import STEPS, Setup, assert_feasible, setup
 from tests.divergences.cases import FAR, WIDTH, Case
 from tests.divergences.numbers import hostile, number, variants
-from tests.divergences.suite import STEPS, Setup, assert_feasible, setup
 
 every_divergence = pytest.mark.parametrize("name", DIVERGENCES)
 

@@ -9,7 +9,7 @@ import pytest
 
 import adiw
 from adiw import DIVERGENCES
-from adiw.divergences import KL, MMD, Squared, Wasserstein, resolve
+from adiw.divergences import KL, MMD, Energy, JensenShannon, Power, Relative, Sliced, Squared, Wasserstein, resolve
 
 INF, NAN = float("inf"), float("nan")
 POSITIVE = (0, -1.0, INF, NAN)
@@ -32,6 +32,14 @@ BAD: list[tuple[type, str, tuple[Any, ...], str]] = [
     (Wasserstein, "pretrain", (-1,), "a count from 0"),
     (Wasserstein, "updates", (0, -1), "a count from 1"),
     (Wasserstein, "learning_rate", POSITIVE, "a positive number"),
+    (MMD, "kernel", ("rbf", None), "one of 'gaussian', 'laplace', 'rational-quadratic', 'linear'"),
+    (Relative, "alpha", (-0.1, 1, 1.0, INF, NAN), "a number from 0 to below 1"),
+    (Relative, "penalty", (-1e-9, INF), "a number from 0"),
+    (Power, "power", (-0.51, -1, INF), "a number from -0.5"),
+    (Power, "update", ("exact",), "one of 'rescale', 'optimum', 'euclidean'"),
+    (JensenShannon, "update", ("exact",), "one of 'rescale', 'optimum', 'euclidean'"),
+    (Energy, "scale", (*POSITIVE, "loss"), 'a positive number or "auto"'),
+    (Sliced, "directions", (0, -1, 2.5), "a count from 1"),
 ]
 EVERY = [(kind, name, value, expected) for kind, name, values, expected in BAD for value in values]
 

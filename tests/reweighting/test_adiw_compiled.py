@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
+from adiw.matching.kernels import KERNELS
 from tests.counting import Counting
 
 NUM_TRAIN = 200
@@ -48,7 +49,13 @@ def train(
 
 @pytest.mark.parametrize(
     "divergence",
-    [KL(), KL(width="auto"), MMD(width=1.0), MMD(width=1.0, step="local"), Squared(width=1.0), Wasserstein()],
+    [
+        KL(width="auto"),
+        *(MMD(width=1.0, step="local", kernel=kernel) for kernel in KERNELS),
+        MMD(width=1.0),
+        Squared(width=1.0),
+        *(kind() for kind in adiw.DIVERGENCES.values() if kind not in (MMD, Squared)),
+    ],
     ids=str,
 )
 def test_one_graph_with_the_same_weights(divergence: Divergence) -> None:
@@ -61,7 +68,15 @@ def test_one_graph_with_the_same_weights(divergence: Divergence) -> None:
     torch.testing.assert_close(compiled, plain)
 
 
-@pytest.mark.parametrize("divergence", [KL(), MMD(), MMD(width="auto", step="local"), Squared(width="auto")], ids=str)
+@pytest.mark.parametrize(
+    "divergence",
+    [
+        MMD(width="auto", step="local"),
+        Squared(width="auto"),
+        *(kind() for kind in adiw.DIVERGENCES.values() if kind is not Wasserstein),
+    ],
+    ids=str,
+)
 def test_classwise_features(divergence: Divergence) -> None:
     """With the backend "aot_eager", which does not accept all in-place operations."""
     torch.compiler.reset()

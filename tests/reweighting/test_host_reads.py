@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.testing import assert_close
 from torch.utils.data import TensorDataset
 
+import adiw
 from adiw import ADIW
 from adiw.baselines import DIW
 from adiw.divergences import KL, MMD, Squared, Wasserstein
@@ -28,6 +29,8 @@ DIVERGENCES = [
     Wasserstein(),
     Wasserstein(scale="auto"),
     Wasserstein(critic="network", pretrain=1),
+    *(kind() for kind in adiw.DIVERGENCES.values() if kind not in (KL, MMD, Squared, Wasserstein)),
+    *(MMD(width=0.3, kernel=kernel, step="local") for kernel in ("laplace", "rational-quadratic", "linear")),
 ]
 SETTINGS: list[dict[str, Any]] = [
     {},

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.data import TensorDataset
 
+import adiw
 from adiw import ADIW, Features, Indexed
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.matching import batches
@@ -52,6 +53,8 @@ DIVERGENCES = [
     Wasserstein(scale="auto"),
     Wasserstein(critic="network", pretrain=1),
     Wasserstein(critic="network", pretrain=1, scale="auto"),
+    *(kind() for kind in adiw.DIVERGENCES.values() if kind not in (KL, MMD, Squared, Wasserstein)),
+    *(MMD(width=0.3, kernel=kernel, step="local") for kernel in ("laplace", "rational-quadratic", "linear")),
 ]
 
 

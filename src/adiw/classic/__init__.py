@@ -7,9 +7,11 @@ except ImportError as error:
         'adiw.classic needs scikit-learn and scipy: install them with pip install "adiw[classic]"'
     ) from error
 
+from adiw.classic.classifier_ratio import ClassifierRatio
 from adiw.classic.kliep import KLIEP
 from adiw.classic.kmm import KMM
 from adiw.classic.lsif import LSIF
+from adiw.classic.rulsif import RULSIF
 from adiw.classic.ulsif import ULSIF
 
-__all__ = ["KLIEP", "KMM", "LSIF", "ULSIF"]
+__all__ = ["KLIEP", "KMM", "LSIF", "RULSIF", "ULSIF", "ClassifierRatio"]

@@ -58,9 +58,9 @@ def check_samples(
     return train, test
 
 
-def check_points(estimator: Any, X: ArrayLike) -> Array:
+def check_points(estimator: Any, X: ArrayLike, fitted: str = "width_") -> Array:
     """New points for a fitted estimator: a finite float64 matrix with as many columns as in ``fit``."""
-    check_is_fitted(estimator, "width_")
+    check_is_fitted(estimator, fitted)
     points = _matrix(estimator, X, "X")
     if points.shape[1] != estimator.n_features_in_:
         name, expected = type(estimator).__name__, estimator.n_features_in_

@@ -14,7 +14,9 @@ import typer
 from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.settings_options import check_used, flag, parse_width, settings_options
 from adiw.distributed.process_group import current_processes
+from adiw.divergences.registry import find
 from adiw.engine.torchrun import local_device
+from adiw.experiments.methods import method_name
 from adiw.experiments.resume import resumed_settings
 from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
@@ -33,6 +35,13 @@ Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 @settings_options
 def run(
     given: dict[str, Any],
+    divergence: Annotated[
+        str | None,
+        typer.Option(
+            help="Divergence of ADIW, see 'adiw list', or package.module:Class; instead of --method.",
+            rich_help_panel="Method",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the results [default: runs/DATASET-METHOD-SEED].")
     ] = None,
@@ -53,6 +62,7 @@ def run(
 ) -> None:
     """Train one method on one data set under one shift, and write the results into a folder."""
     with one_line_errors():
+        given = with_divergence(given, divergence)
         settings, folder = _settings(given, out, resume)
         check_used(given, settings.method)
         check_at_least(0, workers=workers)
@@ -76,13 +86,27 @@ def run(
         print(json.dumps(result) if as_json else _summary(settings, result, folder))
 
 
+def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, Any]:
+    """The given settings with the method that matches batches by this divergence.
+
+    >>> with_divergence({"epochs": 3}, "mmd")
+    {'epochs': 3, 'method': 'adiw-km'}
+    """
+    if divergence is None:
+        return given
+    if "method" in given:
+        raise SettingsError("--method and --divergence both select the method: give only one of them")
+    find(divergence)  # an unknown name raises an error that lists the divergences
+    return {**given, "method": method_name(divergence)}
+
+
 def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Settings, Path]:
     """The settings of the run and its folder; a resumed run has the settings in its folder."""
     given = parse_width(given)
     if resume and out is not None:
         return resumed_settings(out, given), out
     settings = resolve({"hold_out": HOLD_OUT, **given})
-    folder = out or Path("runs") / f"{settings.dataset}-{settings.method}-{settings.seed}"
+    folder = out or Path("runs") / f"{settings.dataset}-{settings.method.replace(':', '.')}-{settings.seed}"
     return (resumed_settings(folder, given) if resume else settings), folder
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from adiw.divergences import DIVERGENCES
-from adiw.experiments.methods import DIVERGENCE_SETTINGS, method_name
+from adiw.experiments.methods import DIVERGENCE_SETTINGS, divergence_of_method
 from adiw.experiments.settings import Settings, SettingsError, default_text
 
 Command = Callable[..., None]
@@ -25,6 +24,8 @@ def settings_options(command: Command) -> Command:
     @functools.wraps(command)
     def call(**values: Any) -> None:
         given = {about.name: values.pop(about.name) for about in fields(Settings)}
+        repeated = [about.name for about in fields(Settings) if about.metadata["many"]]
+        given |= {name: ",".join(given[name] or ()) or None for name in repeated}
         command({name: value for name, value in given.items() if value is not None}, **values)
 
     parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
@@ -40,8 +41,9 @@ def _option(about: Field[Any]) -> inspect.Parameter:
     default = default_text(about.name)
     text = f"{about.metadata['text']} [default: {default}]." if default else f"{about.metadata['text']}."
     option = (flag if kind is bool else typer.Option)(help=text, rich_help_panel=about.metadata["group"])
+    annotation: Any = list[str] if about.metadata["many"] else kind
     return inspect.Parameter(
-        about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
     )
 
 
@@ -66,8 +68,8 @@ def check_used(given: dict[str, Any], method: str) -> None:
     Traceback (most recent call last):
     adiw.experiments.settings.SettingsError: adiw-kl does not use --critic; its options are --width, --step-size
     """
-    kinds = {method_name(name): kind for name, kind in DIVERGENCES.items()}
-    names = [field.name for field in fields(kinds[method])] if method in kinds else []  # type: ignore[arg-type]
+    kind = divergence_of_method(method)
+    names = [] if kind is None else [field.name for field in fields(kind)]  # type: ignore[arg-type]
     used = [DIVERGENCE_SETTINGS[name] for name in names if name in DIVERGENCE_SETTINGS]
     used += ["width", "solver"] if method == "diw" else []
     unused = [name for name in given if name in {*DIVERGENCE_SETTINGS.values(), "solver"} - set(used)]

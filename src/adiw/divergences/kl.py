@@ -54,6 +54,7 @@ class KL:
     step_size: float = 0.5
     update: Update = "rescale"
     side: ClassVar[Side] = "val"
+    cost: ClassVar[str] = "m (n + m)"
 
     def __post_init__(self) -> None:
         check_width(self)

@@ -13,7 +13,7 @@ from adiw.divergences.protocol import Side
 from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import per_sample
-from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.kernels import KERNELS, Width, kernel_to, resolve_width
 from adiw.matching.projections import box_mean_band
 
 
@@ -33,6 +33,9 @@ class MMD:
         step: "plain" moves each weight by eta times its gradient (the paper's step). It overshoots where many losses
             are nearly equal. "local" divides each weight's step by sum_j K_ij, the number of samples nearby, and
             equals the plain step for a sample without neighbours.
+        kernel: "gaussian"; "laplace", exp(-d / width), which also sees small differences far apart;
+            "rational-quadratic", 1 / (1 + d^2 / (2 width^2)), which reaches further; "linear", a'b / width^2, which
+            compares means only and needs step="local" and a width of the size of z.
 
     >>> import adiw
     >>> weights, _ = adiw.estimate_weights(torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2]), MMD(width=1.0))
@@ -45,26 +48,32 @@ class MMD:
     upper: float = 50.0
     slack: float | None = None
     step: Literal["plain", "local"] = "plain"
+    kernel: Literal["gaussian", "laplace", "rational-quadratic", "linear"] = "gaussian"
     side: ClassVar[Side] = "train"
+    cost: ClassVar[str] = "n (n + m)"
 
     def __post_init__(self) -> None:
         check_width(self)
         check_step_size(self)
         check_setting(self, "upper", is_real(self.upper) and self.upper >= 1, "at least 1, the mean weight")
         check_choice(self, "step", ("plain", "local"))
+        check_choice(self, "kernel", tuple(KERNELS))
         check_setting(self, "slack", self.slack is None or is_number(self.slack, least=0), "None or a number from 0")
 
     def problem(self, batches: MatchedBatches) -> MMDProblem:
         width = resolve_width(self.width, batches, fraction=0.007)
-        kernel = kernel_to("train", batches, width)
+        kernel = kernel_to("train", batches, width, self.kernel)
         n = len(batches.z_train)
-        if batches.z_train.shape[1] > 1:  # distances of vectors are rounded, but k(z, z) is one
+        if (
+            batches.z_train.shape[1] > 1 and self.kernel != "linear"
+        ):  # distances of vectors are rounded, but k(z, z) is one
             kernel[:n].diagonal().fill_(1)
         K = kernel[:n] * batches.included_train[:, None]
         k = kernel[n:].sum(0) * per_sample(batches.num_train / batches.num_val, batches.membership_train)
         root = batches.num_train.sqrt()
         slack = (root - 1) / root if self.slack is None else torch.full_like(root, self.slack)
-        scale = 1 / K.sum(1).clamp_min(1) if self.step == "local" else None
+        sizes = K.abs() if self.kernel == "linear" else K  # other kernels are not negative
+        scale = 1 / sizes.sum(1).clamp_min(1) if self.step == "local" else None
         return MMDProblem(K, k, self.upper, slack, batches.membership_train, scale)
 
 

@@ -41,6 +41,7 @@ class Squared:
     step_size: float = 0.01
     penalty: float = 1e-5
     side: ClassVar[Side] = "val"
+    cost: ClassVar[str] = "m (n + m)"
 
     def __post_init__(self) -> None:
         check_width(self)

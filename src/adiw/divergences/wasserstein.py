@@ -52,6 +52,7 @@ class Wasserstein:
     updates: int = 3
     learning_rate: float = 1e-4
     side: ClassVar[Side] = "train"
+    cost: ClassVar[str] = "(n + m) log(n + m); for features a critic network"
 
     def __post_init__(self) -> None:
         check_choice(self, "critic", ("auto", "exact", "network"))

@@ -11,7 +11,9 @@ from torch.optim import Optimizer
 
 from adiw.baselines import DIW, L2R, Fixed, MWNet, Random, Uniform
 from adiw.data import ImageFiles, Samples
-from adiw.divergences import DIVERGENCES, Divergence, describe
+from adiw.divergences import DIVERGENCES, Divergence, capabilities, describe
+from adiw.divergences.registry import find as find_divergence
+from adiw.divergences.registry import load_entry_points, parse_settings
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.splits import Splits, with_augmentation
 from adiw.reweighting.adiw import ADIW
@@ -66,7 +68,8 @@ class Method:
         return splits.mixed if self.trains_on == "mixed" else splits.train
 
 
-# The method of a divergence is "adiw-" and its name in DIVERGENCES, or the paper's abbreviation.
+# The method of a divergence is "adiw-" and its name, or the paper's abbreviation of that.
+PREFIX = "adiw-"
 PAPER_NAMES = {"mmd": "km", "squared": "ls", "wasserstein": "wa"}
 # A divergence's field -> the setting of a run that sets it. A run leaves all other fields at their defaults.
 DIVERGENCE_SETTINGS = {
@@ -82,10 +85,10 @@ DIVERGENCE_SETTINGS = {
 def method_name(divergence: str) -> str:
     """The method that matches batches by this divergence.
 
-    >>> method_name("kl"), method_name("mmd")
-    ('adiw-kl', 'adiw-km')
+    >>> method_name("kl"), method_name("mmd"), method_name("my_divergences:Mine")
+    ('adiw-kl', 'adiw-km', 'adiw-my_divergences:Mine')
     """
-    return f"adiw-{PAPER_NAMES.get(divergence, divergence)}"
+    return f"{PREFIX}{PAPER_NAMES.get(divergence, divergence)}"
 
 
 def _adiw(kind: type[Divergence] | None) -> Builder:
@@ -95,6 +98,9 @@ def _adiw(kind: type[Divergence] | None) -> Builder:
         settings, splits = context.settings, context.splits
         if kind is None and settings.transform != "loss":
             raise SettingsError("method adiw compares losses: for features choose a divergence, e.g. adiw-kl")
+        if kind is not None and settings.transform not in capabilities(kind).z:
+            only = " and ".join(capabilities(kind).z)
+            raise SettingsError(f"transform {settings.transform}: {kind.__name__} matches {only} only")
         return ADIW(
             context.model,
             context.criterion,
@@ -118,7 +124,10 @@ def divergence_of(kind: type[Divergence], settings: Settings) -> Divergence:
     """The divergence with the settings of the run; a field that the run does not set keeps its default."""
     names = [field.name for field in fields(kind) if field.name in DIVERGENCE_SETTINGS]  # type: ignore[arg-type]
     values = {name: getattr(settings, DIVERGENCE_SETTINGS[name]) for name in names}
-    return kind(**{name: value for name, value in values.items() if value is not None})
+    given = parse_settings(kind, settings.set or "")
+    for name in given.keys() & {name for name in names if values[name] is not None}:
+        raise SettingsError(f"{DIVERGENCE_SETTINGS[name]} and set {name}=... set the same: give only one of them")
+    return kind(**{name: value for name, value in values.items() if value is not None} | given)
 
 
 def _features(context: Context) -> Features:
@@ -159,6 +168,10 @@ def _two_step(name: str) -> Builder:
     return build
 
 
+def _method(kind: type[Divergence]) -> Method:
+    return Method(_adiw(kind), f"ADIW: {describe(kind)}")
+
+
 METHODS: dict[str, Method] = {
     "uniform": Method(lambda c: Uniform(*c.basics), "Every weight is one"),
     "random": Method(
@@ -193,7 +206,7 @@ METHODS: dict[str, Method] = {
         trains_on="mixed",
     ),
     "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)"),
-    **{method_name(name): Method(_adiw(kind), f"ADIW: {describe(kind)}") for name, kind in DIVERGENCES.items()},
+    **{method_name(name): _method(kind) for name, kind in DIVERGENCES.items()},
     "oracle": Method(_oracle, "The true weights of a simulated shift"),
     **{
         f"two-step-{name.lower()}": Method(_two_step(name), f"Classic {name} on pretrained features, then training")
@@ -202,8 +215,35 @@ METHODS: dict[str, Method] = {
 }
 
 
+def all_methods() -> dict[str, Method]:
+    """``METHODS``, and the method of each divergence that users and installed packages have registered since."""
+    load_entry_points()
+    divergences = {method_name(name): kind for name, kind in DIVERGENCES.items()}
+    return METHODS | {name: _method(kind) for name, kind in divergences.items() if name not in METHODS}
+
+
+def divergence_of_method(name: str) -> type[Divergence] | None:
+    """The divergence of a method "adiw-..."; None for other and unknown methods.
+
+    >>> divergence_of_method("adiw-km").__name__, divergence_of_method("uniform")
+    ('MMD', None)
+    """
+    if not name.startswith(PREFIX):
+        return None
+    if ":" in name:
+        return find_divergence(name.removeprefix(PREFIX))
+    load_entry_points()
+    return {method_name(divergence): kind for divergence, kind in DIVERGENCES.items()}.get(name)
+
+
 def find(name: str) -> Method:
-    """The method of that name. An unknown name raises an error that lists the known ones, nearest first."""
-    if name not in METHODS:
-        raise unknown("method", name, METHODS)
-    return METHODS[name]
+    """The method of that name, or of "adiw-" and a user's ``package.module:Class``.
+
+    An unknown name raises an error that lists the known ones, nearest first.
+    """
+    if name in METHODS:
+        return METHODS[name]
+    kind = divergence_of_method(name)
+    if kind is None:
+        raise unknown("method", name, all_methods())
+    return _method(kind)

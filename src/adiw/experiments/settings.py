@@ -51,6 +51,7 @@ def _setting(
     choices: Collection[str] = (),
     unset: str | None = None,
     recorded: bool = True,
+    many: bool = False,
 ) -> Any:
     """A field of ``Settings``.
 
@@ -61,9 +62,10 @@ def _setting(
         unset: the default in words, where the value itself does not say it.
         recorded: whether records have the default too. False for fields that older records lack: the digests of their
             settings then stay the same.
+        many: whether its option may be repeated; the values are joined by commas.
     """
-    about = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset, "recorded": recorded}
-    return field(default=default, metadata=about)
+    about: dict[str, Any] = {"text": text, "group": group, "rule": rule, "choices": choices, "unset": unset}
+    return field(default=default, metadata={**about, "recorded": recorded, "many": many})
 
 
 # The length of a run on the user's own data, whose size is not known here. 2,500 steps suffice for the tables of the
@@ -126,6 +128,13 @@ class Settings:
     )
     step: str | None = _method(
         None, "Step of ADIW-KM: plain (the paper's) or local", choices=("plain", "local"), unset="plain"
+    )
+    set: str | None = _method(
+        None,
+        "Settings of ADIW's divergence, as key=value; repeatable",
+        unset="the divergence's",
+        recorded=False,
+        many=True,
     )
     exact: bool = _method(False, "Match losses or features of a separate evaluation-mode pass, as in the paper")
     val_batch: int = _method(256, "Trusted samples that are matched with each training batch", rule=_count(1))
@@ -235,7 +244,12 @@ def resolve(given: Mapping[str, Any]) -> Settings:
     sources = [key for key in ("trusted", "trusted_file", "trusted_folder") if given.get(key) is not None]
     if len(sources) > 1:
         raise SettingsError(f"{' and '.join(sources)} both select the trusted samples: give only one of them")
-    return Settings(**override(DEFAULTS[dataset], given))
+    settings = Settings(**override(DEFAULTS[dataset], given))
+    if settings.set is not None and not settings.method.startswith("adiw-"):
+        raise SettingsError(
+            f"set is for the divergence of an adiw- method, and method is {settings.method}: remove it"
+        )
+    return settings
 
 
 def override(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

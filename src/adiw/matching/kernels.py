@@ -1,4 +1,4 @@
-"""Gaussian kernels between samples, and a width in proportion to the scale of the data.
+"""Kernels between samples, and a width in proportion to the scale of the data.
 
 A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); scikit-learn's gamma is 1 / (2 sigma^2).
 """
@@ -58,16 +58,53 @@ def gaussian(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
     return torch.threshold(exponent.clamp_min_(math.log(least / 2)).exp_(), least, 0)
 
 
-def kernel_to(side: Literal["train", "val"], batches: MatchedBatches, width: float | Tensor) -> Tensor:
+def laplace(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """exp(-||a_i - b_j|| / width): (n, m).
+
+    >>> laplace(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
+    tensor([[1.0000, 0.3679]])
+    """
+    return (-_scaled_squares(a, b, width).sqrt()).exp()
+
+
+def rational_quadratic(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """1 / (1 + ||a_i - b_j||^2 / (2 width^2)): (n, m). It falls slowly, so distant samples still attract.
+
+    >>> rational_quadratic(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), width=2.0)
+    tensor([[1.0000, 0.6667]])
+    """
+    return 1 / (1 + _scaled_squares(a, b, width) / 2)
+
+
+def _scaled_squares(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """||a_i - b_j||^2 / width^2: (n, m). Scalars are subtracted before the division, which may overflow."""
+    return ((a - b.T) / width).square() if a.shape[1] == 1 else squared_distances(a / width, b / width)
+
+
+def linear(a: Tensor, b: Tensor, width: float | Tensor) -> Tensor:
+    """a_i'b_j / width^2: (n, m). It compares means only. Entries are bounded so that sums of products are finite.
+
+    >>> linear(torch.tensor([[1.0]]), torch.tensor([[3.0], [4.0]]), width=2.0)
+    tensor([[0.7500, 1.0000]])
+    """
+    far = 1e-6 * torch.finfo(a.dtype).max ** 0.5
+    return (a / width).clamp(-far, far) @ (b / width).clamp(-far, far).T
+
+
+KERNELS = {"gaussian": gaussian, "laplace": laplace, "rational-quadratic": rational_quadratic, "linear": linear}
+
+
+def kernel_to(
+    side: Literal["train", "val"], batches: MatchedBatches, width: float | Tensor, kernel: str = "gaussian"
+) -> Tensor:
     """Kernel between all samples (training, then validation) and those of one side: (n + m, n) or (n + m, m).
 
     It is zero between groups, and between included and excluded samples.
     """
     z = torch.cat([batches.z_train, batches.z_val])
-    matrix = gaussian(z, batches.z_train if side == "train" else batches.z_val, width)
-    if batches.membership_train is None or (
-        batches.membership_train.dtype == torch.bool and isinstance(width, float)
-    ):
+    matrix = KERNELS[kernel](z, batches.z_train if side == "train" else batches.z_val, width)
+    distant = batches.membership_train is not None and batches.membership_train.dtype == torch.bool
+    if batches.membership_train is None or (distant and isinstance(width, float) and kernel == "gaussian"):
         return matrix  # no sample is excluded, or the z of excluded samples makes the kernel zero
     mask = torch.cat([batches.same("train", side), batches.same("val", side)])
     return torch.where(mask, matrix, 0)

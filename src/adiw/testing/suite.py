@@ -1,9 +1,10 @@
-"""The shared suite: checks that every divergence of the table must pass on every pair of batches."""
+"""The shared suite: checks that every divergence must pass on every pair of batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +13,10 @@ from torch.testing import assert_close
 from adiw.divergences import Problem, learns
 from adiw.matching.batches import MatchedBatches
 from adiw.reweighting.estimation import descend, run_estimation
-from tests.divergences.batches import NAN, Batch, with_excluded
-from tests.divergences.cases import Case
+from adiw.testing.batches import NAN, Batch, with_excluded
+from adiw.testing.case import Case
 
-ROUNDING = {"rtol": 1e-9, "atol": 1e-9}  # float64, quantities of order one, a few hundred operations
+ROUNDING: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-9}  # float64, quantities of order one, a few hundred operations
 STEPS = 3
 
 
@@ -30,12 +31,12 @@ class Setup:
     problem: Problem
 
     @property
-    def membership_train(self) -> bool:
+    def has_weights(self) -> bool:
         return self.case.divergence.side == "train"
 
     def own(self, train: Tensor, val: Tensor) -> Tensor:
         """The one of the two that indexes the parameters."""
-        return train if self.membership_train else val
+        return train if self.has_weights else val
 
     def anywhere(self, seed: int = 0) -> Tensor:
         """Positive parameters that need not be feasible, like stored ones."""
