@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from adiw.cli.app import app
-from adiw.experiments.methods import find
+from adiw.experiments.methods import find, method_name
 from adiw.experiments.recipes import load
 from adiw.experiments.settings import Settings, resolve
 from adiw.shifts import parse
@@ -31,6 +31,11 @@ def check(line: str) -> None:
     CHECKS[name](rest)
 
 
+def with_method(settings: dict[str, Any], divergence: str | None) -> dict[str, Any]:
+    """The settings with the method of --divergence."""
+    return settings if divergence is None else {**settings, "method": method_name(divergence)}
+
+
 def check_adiw(words: list[str]) -> None:
     """Parse the words with the command's own parser; look up recipes, methods and shifts."""
     group: Any = typer.main.get_command(app)
@@ -42,8 +47,12 @@ def check_adiw(words: list[str]) -> None:
         load(given["name"])
     if name == "run":
         known = given.keys() & Settings.__dataclass_fields__.keys()
-        settings = resolve({key: given[key] for key in known if given[key] is not None})
-        find(settings.method), parse(settings.shift)
+        chosen = {key: given[key] for key in known if given[key] is not None}
+        chosen["set"] = ",".join(chosen.get("set", ())) or None  # a repeated option
+        settings = resolve(with_method(chosen, given["divergence"]))
+        parse(settings.shift)
+        if ":" not in settings.method:  # a class in a file that the reader writes
+            find(settings.method)
 
 
 def names() -> set[str]:
