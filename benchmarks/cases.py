@@ -21,6 +21,7 @@ from adiw.experiments.training_run import TrainingRun
 NETWORK = "adiw-wa, critic network"
 METHODS: dict[str, dict[str, Any]] = {
     "uniform": {"method": "uniform"},
+    "adiw": {"method": "adiw"},
     **{method_name(name): {"method": method_name(name)} for name in DIVERGENCES},
     NETWORK: {"method": "adiw-wa", "critic": "network"},
     "diw": {"method": "diw"},

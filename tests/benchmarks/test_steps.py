@@ -43,7 +43,13 @@ def rows_of(bench: steps.Bench, variants: dict[str, Variant], out: Path) -> list
 
 
 def test_every_method_that_trains_is_measured() -> None:
-    once = {"val-only", "oracle", *(name for name in ALL if name.startswith("two-step"))}  # as fast as uniform
+    once = {
+        "val-only",
+        "mixed",
+        "fine-tune",
+        "oracle",
+        *(name for name in ALL if name.startswith("two-step")),
+    }  # as fast as uniform
     assert {given["method"] for given in METHODS.values()} == ALL.keys() - once
     assert {"critic": "network", "method": "adiw-wa"} in METHODS.values()
 

@@ -76,7 +76,8 @@ Found = tuple[Tensor, list[Tensor]]  # weights and parameters
 
 
 def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
-    callback = Reweighting(lambda module, num_train: ADIW(module, CRITERION, TensorDataset(X[:9], Y[:9]), num_train))
+    trusted = TensorDataset(X[:9], Y[:9])
+    callback = Reweighting(lambda module, num_train: ADIW(module, CRITERION, trusted, num_train, "kl"))
     checkpoints = ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)
     trainer = pl.Trainer(
         callbacks=[callback, checkpoints],
@@ -124,7 +125,7 @@ def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None)
     loader = DataLoader(Indexed(Rows(NUM_TRAIN)), BATCH // size, shuffle=True)
     model = Net()
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5), loader)
-    reweight = ADIW(model, CRITERION, Rows(9), NUM_TRAIN, forward=classify)
+    reweight = ADIW(model, CRITERION, Rows(9), NUM_TRAIN, "kl", forward=classify)
     accelerator.register_for_checkpointing(reweight)
     if start is not None:
         accelerator.load_state(str(start))

@@ -29,7 +29,7 @@ SMALL = Plan(epochs=(1,), skip=1, stabilise=1, record=2)
 
 
 def small(**more: Any) -> Settings:
-    return resolve({"dataset": "digits", "batch": 128, **more})
+    return resolve({"dataset": "digits", "method": "adiw-kl", "batch": 128, **more})
 
 
 def settings_of(settings: Settings, names: tuple[str, ...]) -> dict[str, Settings]:
@@ -175,7 +175,7 @@ def test_the_default_window_is_the_papers() -> None:
 def test_images_from_a_folder(tmp_path: Path) -> None:
     path = write_images(tmp_path / "images")
     given = {"dataset": "imagefolder", "path": str(path), "shift": "symmetric:0.4", "trusted": 15, "batch": 10}
-    settings = resolve({**given, "model": "tests.experiments.tiny:build"})
+    settings = resolve({**given, "method": "adiw-kl", "model": "tests.experiments.tiny:build"})
     content = run(settings, tmp_path / "out", names=("DIW", "ADIW_GPU"))
     assert all(entry["stages"]["fetch val"]["cpu"] > 0 for entry in content["implementations"].values())
 
