@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from adiw.divergences import DIVERGENCES
-from adiw.engine.capture import WARM_UP, Captured
+from adiw.engine.capture import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.methods import method_name
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import Splits
 from adiw.experiments.training_run import TrainingRun
+from adiw.reweighting.cuda_graphs import WARM_UP
 
 NETWORK = "adiw-wa, critic network"
 METHODS: dict[str, dict[str, Any]] = {

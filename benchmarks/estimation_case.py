@@ -13,8 +13,9 @@ import adiw
 from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import Divergence
-from adiw.engine.capture import WARM_UP, Captured, generators_of
+from adiw.engine.capture import Captured, generators_of
 from adiw.experiments.methods import method_name
+from adiw.reweighting.cuda_graphs import WARM_UP
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationBatch
 from timing import Timer, repeated

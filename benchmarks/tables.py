@@ -70,6 +70,22 @@ def steps(content: Content) -> str:
     return "\n".join([grid(head, lines), *(["", *notes] if notes else []), "", made_on(content)])
 
 
+def plain_loop(content: Content) -> str:
+    """Milliseconds of a step in a loop of one's own, and the ratio to uniform with its 95% interval."""
+    rows = {(row["network"], row["method"]): row for row in content["rows"]}
+    networks, methods = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1))
+    lines = [[method, *(_loop_cell(rows.get((network, method))) for network in networks)] for method in methods]
+    return "\n".join([grid(["method", *(f"{network}, ms" for network in networks)], lines), "", made_on(content)])
+
+
+def _loop_cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    low, high = row["interval"]
+    ratio = "" if row["method"] == "uniform" else f" (x{row['ratio']:.2f}, {low:.2f} to {high:.2f})"
+    return number(row["ms"]) + ratio
+
+
 def heading(variant: str) -> str:
     """The name of a variant, which is different in older records.
 
@@ -209,6 +225,7 @@ def whole(content: Content) -> str:
 
 TABLES: dict[str, Callable[[Content], str]] = {
     "steps": steps,
+    "plain-loop": plain_loop,
     "estimation": estimation,
     "growth": growth,
     "peers": peers,

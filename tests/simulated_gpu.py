@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, is_dataclass
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from adiw.engine import capture
+from adiw.matching import batches
+from adiw.reweighting import cuda_graphs, graphed_pass
 
 
 class PretendCuda(Tensor):
@@ -39,8 +41,52 @@ def pretend_to_record(
         return SimpleNamespace(generators=generators, register_generator_state=generators.append)
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", made)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    for name in ("current_stream", "default_stream", "Stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    for name in ("stream", "device"):
+        monkeypatch.setattr(torch.cuda, name, lambda _place: nullcontext())
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(numbers))
     monkeypatch.setattr(torch.cuda, "graph", graph)
-    monkeypatch.setattr(capture, "_launch_kernel", lambda: None)
+    monkeypatch.setattr(cuda_graphs, "_launch_kernel", lambda: None)
     return log
+
+
+def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Tensor]]) -> list[str]:
+    """Simulate ``cuda_graphs.capture`` on the CPU; returns a log of captures and replays.
+
+    As on a GPU, a capture leaves the ``state`` unchanged, and a replay writes its results to the memory of the first.
+    """
+    log: list[str] = []
+
+    def pretend_to_capture(work: Callable[[], Any], pool: object, generators: object) -> tuple[Any, Any]:
+        log.append("capture")
+        before = [(tensor, tensor.clone()) for tensor in state()]
+        result = work()
+        for tensor, value in before:
+            tensor.copy_(value)
+
+        def replay() -> None:
+            log.append("replay")
+            for place, value in zip(tensors_in(result), tensors_in(work()), strict=True):
+                place.copy_(value)
+
+        return SimpleNamespace(replay=replay), result
+
+    monkeypatch.setattr(cuda_graphs, "capture", pretend_to_capture)
+    monkeypatch.setattr(cuda_graphs, "MemoryPool", SimpleNamespace)
+    monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
+    monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
+    for module in (cuda_graphs, graphed_pass):
+        monkeypatch.setattr(module, "can_capture", lambda _device: not getattr(cuda_graphs._eager, "always", False))
+    return log
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists, mappings and dataclasses."""
+    if isinstance(value, Tensor):
+        return [value]
+    if is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
+    elif isinstance(value, dict):
+        value = list(value.values())
+    return [tensor for part in value for tensor in tensors_in(part)] if isinstance(value, (tuple, list)) else []

@@ -64,6 +64,7 @@ from transformers import Trainer
 from adiw.integrations.huggingface import ReweightingMixin
 type("ReweightedTrainer", (ReweightingMixin, Trainer), {})
 """,
+    "ray": "from adiw.experiments.ray_executor import RayExecutor",
 }
 # A statement, and the extra that its error must name.
 WITHOUT = {
@@ -78,6 +79,7 @@ WITHOUT = {
     "import adiw.integrations.sklearn": "sklearn",
     "import adiw.integrations.lightning": "lightning",
     "import adiw.integrations.huggingface": "hf",
+    "import adiw.experiments.ray_executor": "ray",
 }
 # Run all statements in one interpreter; print the extra and the error of each.
 EACH = """

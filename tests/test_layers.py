@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": CORE | BESIDE,
     "experiments": CORE | BESIDE | {"engine"},
     "integrations": CORE | BESIDE | {"engine"},
-    "reports": {"experiments"},
+    "reports": {TOP, "experiments"},
     "cli": CORE | BESIDE | {"engine", "experiments", "integrations", "reports"},
 }
 # Allowed packages besides the standard library; a layer that is not listed may import those of its extra.

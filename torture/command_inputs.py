@@ -70,6 +70,10 @@ SWEEP: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("trials", "epochs", "selection"), COUNTS),
     **dict.fromkeys(("side-by-side", "workers"), ("-1", "0", "abc", "1.5", "")),
     "processes": ("-1", "0", "abc", ""),
+    "retries": ("-1", "1.5", "abc", ""),
+    **dict.fromkeys(("budget", "time-limit"), ("0s", "soon", "-5m", "")),
+    "gpus-per-run": ("-1", "0", "2", "nan", "abc", ""),
+    "executor": TEXTS,
     "device": TEXTS,
 }
 

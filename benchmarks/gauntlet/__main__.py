@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import get_args
 
 from benchmarks.gauntlet import records, table
-from benchmarks.gauntlet.halves import RefusedError, allowed, confirm, confirmed, read_halves
+from benchmarks.gauntlet.halves import Half, RefusedError, allowed, confirm, confirmed, read_halves
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import Skipped, estimate, plan, run_all
@@ -34,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser("python -m benchmarks.gauntlet", description="See benchmarks/gauntlet/README.md.")
     made.add_argument("--quick", action="store_true", help="one seed (--seeds 1)")
     made.add_argument("--seeds", type=int, default=5, help="seeds 0 to N-1 [default: 5]")
-    made.add_argument("--half", choices=("development", "confirmation"), help="tasks of one half only")
+    made.add_argument("--half", choices=get_args(Half), help="tasks of one half only")
     made.add_argument("--task", action="append", choices=TASKS, metavar="NAME", help="this task; may be repeated")
     made.add_argument(
         "--method", action="append", choices=METHODS, metavar="NAME", help="this method; may be repeated"
@@ -42,7 +43,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--budget", type=seconds, default="3h", help="start no run after this time [default: 3h]")
     made.add_argument("--processes", type=int, default=2, help="runs at a time, one thread each [default: 2]")
     made.add_argument(
-        "--data", type=Path, default=Sources.data, help="folder with fashion-mnist [default: $ADIW_DATA or data]"
+        "--data",
+        type=Path,
+        default=Sources.data,
+        help="folder with fashion-mnist and confirmation [default: $ADIW_DATA or data]",
     )
     made.add_argument(
         "--tables",
@@ -58,9 +62,9 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def chosen_tasks(half: str | None, names: list[str] | None) -> list[str]:
+def chosen_tasks(half: Half | None, names: list[str] | None) -> list[str]:
     halves = read_halves()
-    tasks = [task for key, half_tasks in halves.items() if half in (None, key) for task in half_tasks]
+    tasks = halves[half] if half else halves["development"] + halves["confirmation"]
     return [task for task in tasks if not names or task in names]
 
 

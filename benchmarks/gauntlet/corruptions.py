@@ -41,18 +41,19 @@ def keep_low(pool: Pool, score: NDArray[Any], rng: np.random.Generator) -> Pool:
 
 
 def confusions(
-    pool: Pool, teacher_pool: Pool, rate: float, num_classes: int, rng: np.random.Generator
+    pool: Pool, teacher_pool: Pool, rate: float, num_classes: int, rng: np.random.Generator, steps: int = 60
 ) -> NDArray[Any]:
     """Labels drawn from a weaker network's own predictions, so that the error depends on the sample.
 
-    The network has 32 hidden units and 60 steps of training on other samples with their true labels. The
-    temperature of its predictions is the one at which the expected share of wrong labels is ``rate``.
+    The network has 32 hidden units and few steps of training on other samples with their true labels, but enough
+    that it is right more often than the labels shall be. The temperature of its predictions is the one at which
+    the expected share of wrong labels is ``rate``.
     """
     torch.manual_seed(int(rng.integers(2**31)))
     network = nn.Sequential(nn.Linear(pool.x.shape[1], 32), nn.ReLU(), nn.Linear(32, num_classes))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     x, y = torch.as_tensor(teacher_pool.x).float(), torch.as_tensor(teacher_pool.y, dtype=torch.int64)
-    for _ in range(60):
+    for _ in range(steps):
         chosen = torch.randint(len(x), (128,))
         loss = nn.functional.cross_entropy(network(x[chosen]), y[chosen])
         optimizer.zero_grad()

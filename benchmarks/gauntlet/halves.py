@@ -1,4 +1,4 @@
-"""The two halves of the tasks, and the rule that a candidate sees the confirmation half once."""
+"""The halves of the tasks, and the rule that a candidate sees the confirmation half once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from benchmarks.gauntlet.methods import METHODS
 Half = Literal["development", "confirmation"]
 HALVES = Path(__file__).with_name("halves.toml")
 CONFIRMED = Path(__file__).with_name("confirmed.json")
+PRESENT = "second"  # the confirmation whose tasks are the confirmation half
 
 
 class RefusedError(Exception):
@@ -36,12 +37,19 @@ def confirm(name: str, path: Path = CONFIRMED) -> None:
             "tuned on it. Draw new tasks for a new confirmation"
         )
     if recorded is None:
-        path.write_text(json.dumps({"candidate": name, "time": datetime.now(UTC).isoformat("T", "seconds")}) + "\n")
+        entry = {"candidate": name, "time": datetime.now(UTC).isoformat("T", "seconds")}
+        path.write_text(json.dumps(history(path) | {PRESENT: entry}, indent=2) + "\n")
+
+
+def history(path: Path = CONFIRMED) -> dict[str, dict[str, str] | None]:
+    """Each confirmation with its candidate and time, None while it is free."""
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def confirmed(path: Path = CONFIRMED) -> str | None:
     """The candidate that may run on the confirmation half, or None."""
-    return json.loads(path.read_text())["candidate"] if path.exists() else None
+    entry = history(path).get(PRESENT)
+    return entry["candidate"] if entry else None
 
 
 def allowed(task: str, method: str, candidate: str | None) -> bool:
@@ -49,3 +57,11 @@ def allowed(task: str, method: str, candidate: str | None) -> bool:
     if METHODS[method].group != "candidate" or task not in read_halves()["confirmation"]:
         return True
     return method == candidate
+
+
+def shown(half: Half) -> list[str]:
+    """The methods in the tables of a half: on the confirmation half, of the candidates only the confirmed one."""
+    if half == "development":
+        return list(METHODS)
+    candidate = confirmed()
+    return [name for name, method in METHODS.items() if method.group != "candidate" or name == candidate]

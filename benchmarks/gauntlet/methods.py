@@ -10,6 +10,7 @@ from typing import Literal
 from torch.utils.data import TensorDataset
 
 import adiw
+from adiw.reweighting.rank_estimator import RATE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, Candidate, Weighting
@@ -44,12 +45,17 @@ def candidate(settings: Candidate, split: Split, length: Length) -> Outcome:
     return outcome_of(split, network, weighting.reweight.weights[: len(split.y_train)])
 
 
-def default(join: bool, split: Split, length: Length) -> Outcome:
-    """adiw without settings, as the README has it; ``join``: the trusted samples are trained on as well."""
+def default(rate: float, split: Split, length: Length, join: bool = True) -> Outcome:
+    """adiw without settings, as the README has it; ``join``: the trusted samples are trained on as well.
+
+    ``rate``: by which a weight moves towards its estimate; the former default had 0.2.
+    """
     network, trusted = split.network(), TensorDataset(split.x_trusted, split.y_trusted)
     train_set = adiw.Indexed(TensorDataset(split.x_train, split.y_train), trusted if join else None)
     val_set = train_set.trusted if join else trusted
     reweight = adiw.ADIW(network, criterion_for(split.num_classes), val_set, len(train_set))
+    assert reweight.ranks is not None
+    reweight.ranks.rate = rate
     fit(network, *(joined(split) if join else (split.x_train, split.y_train)), reweight, length)
     return outcome_of(split, network, reweight.weights[: len(split.y_train)])
 
@@ -87,8 +93,11 @@ METHODS: dict[str, Method] = {
     **{
         name: Method("divergence", partial(divergence, name), repr(kind())) for name, kind in adiw.DIVERGENCES.items()
     },
-    "ranks": Method("candidate", partial(default, True), "no settings, trusted samples joined"),
-    "ranks-apart": Method("candidate", partial(default, False), "no settings, trusted samples not trained on"),
+    "default": Method("candidate", partial(default, RATE), f"no settings (rate {RATE}), trusted samples joined"),
+    "default-apart": Method(
+        "candidate", partial(default, RATE, join=False), f"no settings (rate {RATE}), trusted samples not trained on"
+    ),
+    "ranks": Method("candidate", partial(default, 0.2), "no settings, trusted samples joined"),
     **{
         name: Method("candidate", partial(candidate, settings), repr(settings))
         for name, settings in CANDIDATES.items()

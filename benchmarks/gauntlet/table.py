@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from benchmarks.gauntlet.halves import Half
+from benchmarks.gauntlet.halves import Half, shown
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.tasks import TASKS
@@ -148,14 +148,14 @@ def _means(gains: dict[str, float]) -> list[str]:
 _MARKED = re.compile(r"(<!-- gauntlet: (\w+) -->\n).*?(<!-- end of gauntlet -->)", re.DOTALL)
 
 
-DEFAULT = "ranks"  # the method that the last table of a half judges: the default of the library
+DEFAULT = "default"  # the method that the last table of a half judges: the default of the library
 
 
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]]) -> str:
     """The page with the tables of each half that it marks."""
 
     def tables(match: re.Match[str]) -> str:
-        tasks, methods = halves[match[2]], list(METHODS)
+        tasks, methods = halves[match[2]], shown(match[2])
         parts = [means_table(records, tasks, methods), ranking(records, tasks, methods)]
         parts.append(default_table(records, tasks, DEFAULT))
         return "\n\n".join([match[1].rstrip(), *parts, match[3]])

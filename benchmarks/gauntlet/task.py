@@ -25,7 +25,7 @@ class MissingError(Exception):
 class Sources:
     """Folders of data that are not part of the repository."""
 
-    data: Path = Path(os.environ.get("ADIW_DATA") or "data")  # has fashion-mnist/*.gz
+    data: Path = Path(os.environ.get("ADIW_DATA") or "data")  # has fashion-mnist/*.gz, confirmation/*
     tables: Path = Path(os.environ.get("ADIW_TABLES") or "../shared/data")  # has adult/*.csv.gz, employment/*.csv.gz
 
     def file(self, folder: Literal["data", "tables"], name: str) -> Path:
@@ -34,6 +34,13 @@ class Sources:
         if not path.exists():
             raise MissingError(f"{name} is not in the folder of --{folder}")
         return path
+
+    def exported(self, name: str) -> Path:
+        """The path of a file of the confirmation half, or MissingError."""
+        try:
+            return self.file("data", f"confirmation/{name}")
+        except MissingError as error:
+            raise MissingError(f"{error}: run python -m benchmarks.gauntlet.export_sources {self.data}") from None
 
 
 @dataclass(frozen=True)

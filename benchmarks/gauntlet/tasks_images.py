@@ -38,7 +38,7 @@ def fashion_pool(sources: Sources) -> Pool:
     return Pool(np.concatenate(images).reshape(len(y), -1), y, np.arange(len(y)))
 
 
-def _pixels(pool: Pool) -> Pool:
+def pixels(pool: Pool) -> Pool:
     return Pool((pool.x / 255).astype(np.float32), pool.y, pool.rows)
 
 
@@ -47,7 +47,7 @@ def load_fashion_pools(sources: Sources, rng: np.random.Generator) -> Pools:
     pool = fashion_pool(sources)
     order = rng.permutation(TRAIN_IMAGES)
     parts = (order[:6000], order[6000:6200], np.arange(TRAIN_IMAGES, len(pool)))
-    return Pools(*(_pixels(pool[part]) for part in parts))
+    return Pools(*(pixels(pool[part]) for part in parts))
 
 
 def _symmetric(pools: Pools, rng: np.random.Generator) -> Split:
@@ -101,7 +101,7 @@ def instance_dependent(sources: Sources, seed: int) -> Split:
     pools = load_fashion_pools(sources, rng)
     used = np.concatenate([pools.train.rows, pools.trusted.rows])
     others = np.setdiff1d(np.arange(TRAIN_IMAGES), used)
-    teacher = _pixels(fashion_pool(sources)[rng.choice(others, 2000, replace=False)])
+    teacher = pixels(fashion_pool(sources)[rng.choice(others, 2000, replace=False)])
     return make_split(pools, confusions(pools.train, teacher, 0.35, 10, rng), 10)
 
 

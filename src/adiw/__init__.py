@@ -11,24 +11,32 @@ require("torch", "2.6")
 from adiw import divergences
 from adiw.distributed.uneven_loaders import together
 from adiw.divergences import DIVERGENCES, register
+from adiw.label_audit import Audit
 from adiw.matching import projections
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.audit import audit
 from adiw.reweighting.estimation import State, estimate_weights
 from adiw.reweighting.indexed import Indexed
 from adiw.reweighting.summary import Stationarity, Summary
 from adiw.reweighting.transforms import Features, class_prior_ratio
+from adiw.reweighting.verdict import Verdict
 
 __version__ = "0.1.0"
 __all__ = [
     "ADIW",
     "DIVERGENCES",
+    "Alarm",
+    "Audit",
     "Features",
     "Indexed",
     "Limits",
     "State",
     "Stationarity",
     "Summary",
+    "Verdict",
+    "audit",
     "class_prior_ratio",
     "divergences",
     "estimate_weights",

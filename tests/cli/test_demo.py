@@ -21,6 +21,7 @@ from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
 from adiw.reports.folders import METHOD_ORDER
+from tests.child_processes import children, needs_proc, wait_until_ended
 from tests.cli.conftest import Command
 
 METHODS = [method for method in METHOD_ORDER if method in demo_module.ORDER]
@@ -49,13 +50,13 @@ def test_the_demo_compares_all_methods(tmp_path: Path) -> None:
 
 
 def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def few(work: Sweep, jobs: list[Planned], *rest: Any) -> Ended:
+    def few(executor: Any, work: Sweep, jobs: list[Planned], *rest: Any) -> Ended:
         lr = {0: 0.1, 1: 1e6}
         some = [job for job in jobs if job.row in ("uniform", "oracle")]
         yield from work.run([replace(job, settings=replace(job.settings, lr=lr[job.trial])) for job in some])
         yield jobs[0], {"status": "failed", "reason": "MemoryError: no room"}
 
-    monkeypatch.setattr(demo_module, "run_in_processes", few)
+    monkeypatch.setattr(demo_module, "run_on", few)
     monkeypatch.setenv("COLUMNS", "120")
     output = adiw("demo", "--seeds", 2, "--epochs", 1, "--out", "d")
     assert (output.code, output.err) == (0, "adiw: diw-0: MemoryError: no room\n")
@@ -74,7 +75,7 @@ def test_dead_and_missing_runs_are_shown_as_such(adiw: Command, monkeypatch: pyt
 def test_results_of_an_earlier_demo_are_deleted(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     run(resolve({"method": "uniform", "epochs": 1}), Path("d/uniform-0"), engine=Engine(torch.device("cpu")))
     Path("d/uniform-0/kept").mkdir()
-    monkeypatch.setattr(demo_module, "run_in_processes", lambda *arguments: iter(()))
+    monkeypatch.setattr(demo_module, "run_on", lambda *arguments: iter(()))
     output = adiw("demo", "--seeds", 1, "--epochs", 1, "--out", "d")
     assert output.code == 0
     assert output.out.count("0 of 1 trials, 1 unfinished") == 12
@@ -95,28 +96,7 @@ def test_what_cannot_be_run_is_refused(adiw: Command, arguments: list[object], m
     assert (output.code, output.out, output.err) == (2, "", f"adiw: {message}\n")
 
 
-def children(process: int) -> list[int]:
-    """Processes started by this one."""
-    found = Path(f"/proc/{process}/task/{process}/children")
-    return [int(child) for child in found.read_text().split()] if found.exists() else []
-
-
-def ignores_ctrl_c(process: int) -> bool:
-    status = Path(f"/proc/{process}/status").read_text()
-    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
-    return bool(int(mask, 16) >> (signal.SIGINT - 1) & 1)
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.skipif(
-    not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs /proc to see the processes"
-)
+@needs_proc
 def test_ctrl_c_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "adiw", "demo", "--out", "d"]
     with subprocess.Popen(
@@ -129,8 +109,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
         start_new_session=True,
     ) as demo:
         deadline = time.monotonic() + 60
-        # its processes have been started, by way of a tracker, and they are still importing
-        while len(children(demo.pid)) < 2 or ignores_ctrl_c(demo.pid):
+        while len(children(demo.pid)) < 2:  # a tracker, and a process that still imports
             assert time.monotonic() < deadline
             assert demo.poll() is None, demo.communicate()
             time.sleep(0.01)
@@ -138,6 +117,4 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(tmp_path: Path) -> None:
         os.killpg(demo.pid, signal.SIGINT)
         out, err = demo.communicate(timeout=60)
     assert (demo.returncode, out, err) == (130, "", "adiw: stopped\n")
-    while any(map(alive, started)):
-        assert time.monotonic() < deadline + 10
-        time.sleep(0.05)
+    wait_until_ended(started)

@@ -315,3 +315,25 @@ def test_fashion_mnist(adiw: Command, fashion_root: Path) -> None:
     assert last["accuracy"] > 50  # five times chance
     assert np.load("r/weights.npy").shape == (59_000,)
     assert np.load("r/weights.npy").sum() == 1000
+
+
+def test_compare_prints_one_table_and_the_verdict_last(adiw: Command) -> None:
+    given = ["run", "--epochs", 3, "--fine-tune-epochs", 1, "--compare", "--out", "r"]
+    output = adiw(*given)
+    assert (output.code, output.err) == (0, "")
+    result = json.loads(Path("r/result.json").read_text())
+    lines = output.out.splitlines()
+    assert lines[-1] == result["verdict"]["sentence"]
+    heads = [
+        line.split()[0] for line in lines if line and line.split()[0] in ("adiw", "uniform", "fine-tune", "val-only")
+    ]
+    assert heads[1:] == ["adiw", "uniform", "fine-tune", "val-only"]
+    again = adiw("run", "--resume", "--out", "r", "--json")  # what was compared stays compared
+    assert json.loads(again.out)["verdict"] == result["verdict"]
+
+
+def test_a_dead_run_is_compared_too(adiw: Command) -> None:
+    output = adiw(*RUN[:3], "--epochs", 2, "--fine-tune-epochs", 1, "--lr", 1e9, "--compare", "--out", "r")
+    assert output.code == 3
+    assert "the run is dead" in output.err
+    assert Path("r/compare/fine-tune/result.json").exists()

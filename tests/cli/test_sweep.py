@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from adiw.cli import sweep as sweep_module
 from adiw.reports import figures
 from adiw.reports.grid import NONE
 from tests.cli.conftest import Command
-from tests.experiments.small_sweeps import DEAD, FAILED, write_recipe
+from tests.experiments.small_sweeps import DEAD, FAILED, files, write_recipe
 
 OUT = Path("runs/mine")
-SMALL = ("--method", "Uniform", "--method", "adiw-kl", "--shift", "much", "--trials", 1)
+SMALL = ("--processes", 1, "--method", "Uniform", "--method", "adiw-kl", "--shift", "much", "--trials", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +68,25 @@ def test_the_same_command_resumes_and_nothing_runs_twice(adiw: Command) -> None:
     assert (third.out, third.err) == (output.out, "adiw: 4 done\n")
 
 
+def test_without_options_the_runs_share_the_cores(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    output = adiw("sweep", "mine.toml", *SMALL[2:])
+    assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
+    assert [record["side_by_side"] for record in records()] == [2, 2]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ray_cluster_gives_the_same_as_this_process(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "adiw[ray]"')
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    assert adiw("sweep", "mine.toml", *SMALL, "--out", "here").code == 0
+    output = adiw("sweep", "mine.toml", *SMALL[2:], "--executor", "ray", "--device", "cpu", "--retries", 0)
+    assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
+    assert files(OUT) == files(Path("here"))
+    assert not ray.is_initialized()
+
+
 def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> None:
     adiw("sweep", "mine.toml", *SMALL)
     file = OUT / "results.jsonl"
@@ -82,7 +102,20 @@ def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> No
 
 
 def test_dead_and_failed_runs_are_printed_and_in_the_table(adiw: Command) -> None:
-    some = ("--method", "Dies", "--method", "Fails", "--method", "Uniform", "--shift", "little", "--trials", 1)
+    some = (
+        "--processes",
+        1,
+        "--method",
+        "Dies",
+        "--method",
+        "Fails",
+        "--method",
+        "Uniform",
+        "--shift",
+        "little",
+        "--trials",
+        1,
+    )
     output = adiw("sweep", "mine.toml", *some)
     assert output.code == 3
     assert "adiw: Dies, little, trial 0: dead (epoch 1: " in output.err
@@ -170,6 +203,11 @@ def test_an_error_in_the_figures_is_only_reported(
         (["mine.toml", "--trials", 0], "--trials must be at least 1, got 0"),
         (["mine.toml", "--processes", 0], "--processes must be at least 1, got 0"),
         (["mine.toml", "--side-by-side", 0], "--side-by-side must be at least 1, got 0"),
+        (["mine.toml", "--executor", "cloud"], "unknown executor 'cloud': expected one of local, ray"),
+        (["mine.toml", "--executor", "ray", "--processes", 2], "--processes is for --executor local: "),
+        (["mine.toml", "--gpus-per-run", 1.5], "--gpus-per-run must be above 0 and at most 1, got 1.5"),
+        (["mine.toml", "--retries", -1], "--retries must be at least 0, got -1"),
+        (["mine.toml", "--time-limit", "2"], "--time-limit must be a duration such as 25m, 90s or 1h30m, got '2'"),
         (["mine.toml", "--workers", -1], "--workers must be at least 0, got -1"),
         (["mine.toml", "--epochs", 0], "epochs must be at least 1, got 0"),
         (["mine.toml", "--device", "tpu"], "unknown device 'tpu'"),

@@ -16,7 +16,7 @@ from tests.cli.conftest import Command
 from tests.cli.images import write_module
 from tests.experiments.small_sweeps import TEXT, files, write_recipe
 
-PART = ("--shift", "much", "--trials", 1, "--method", "Uniform", "--method", "KL")
+PART = ("--processes", 1, "--shift", "much", "--trials", 1, "--method", "Uniform", "--method", "KL")
 
 
 @pytest.fixture

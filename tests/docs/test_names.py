@@ -18,7 +18,7 @@ from adiw.cli import console
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
-from adiw.reports.audit import load_audit, write_csv
+from adiw.reports.audit import load_audit
 
 commands = pytest.importorskip("commands", reason="needs the extra adiw[cli]")
 ROOT = Path(__file__).parents[2]
@@ -146,7 +146,7 @@ def test_the_files_of_a_run_and_the_columns_of_its_audit(tmp_path: Path) -> None
     written = {file.name for file in tmp_path.iterdir()}
     assert written | {"checkpoint-previous.pt"} == set(first_column(rest))  # that one is written by longer runs
     with (tmp_path / "audit.csv").open("w", newline="") as file:
-        write_csv(load_audit(tmp_path), file)
+        load_audit(tmp_path).to_csv(file)
     with (tmp_path / "audit.csv").open() as file:
         columns = next(csv.reader(file))
     always = [name for name in columns if not name.startswith("epoch_")]

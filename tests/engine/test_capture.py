@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.engine import capture
-from adiw.engine.capture import WARM_UP, Captured, MemoryPool, why_not_captured
+from adiw.engine.capture import Captured, why_not_captured
+from adiw.reweighting import cuda_graphs
+from adiw.reweighting.cuda_graphs import WARM_UP, MemoryPool
 from tests.gloo_processes import group_of_one
 from tests.simulated_gpu import pretend_to_record
 
@@ -82,11 +83,11 @@ def test_after_a_failed_capture_generators_draw_and_other_captures_succeed(
 
 
 def test_if_the_second_capture_fails_too_the_work_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_generators: object) -> None:
+    def refuse(_generators: object, _stream: object) -> None:
         raise RuntimeError("captures are underway")
 
     pretend_to_record(monkeypatch, breaks)
-    monkeypatch.setattr(capture, "_end_capture_of", refuse)
+    monkeypatch.setattr(cuda_graphs, "_end_capture_of", refuse)
     messages: list[str] = []
     Captured(lambda: None, messages.append, undo=lambda: messages.append("undone"))._capture()
     assert messages == ["undone", "steps are not captured as a graph (the capture has failed)"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
+from adiw.experiments.executors import Executor, run_on
+from adiw.experiments.local_executor import LocalExecutor
 from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.recipes import Recipe, load_file
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine
 from adiw.experiments.sweep import RESULTS, Sweep
 
+Ended = list[tuple[Planned, dict[str, Any]]]
 SAME = ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy", "config.json")
 TEXT = """
 title = "Digits"
@@ -57,18 +59,25 @@ def small(folder: Path, more: str = "", text: str = TEXT) -> Recipe:
     return load_file(write_recipe(folder, more, text=text))
 
 
-def sweep(recipe: Recipe, out: Path, side_by_side: int = 1, processes: int = 1) -> Sweep:
+def sweep(recipe: Recipe, out: Path, side_by_side: int | None = 1, **options: Any) -> Sweep:
     folder = open_sweep(recipe, {}, out)
-    return Sweep(folder, None, Engine(torch.device("cpu")), side_by_side, processes)
+    return Sweep(folder, None, Engine(torch.device("cpu")), side_by_side, **options)
 
 
-def finish(work: Sweep, recipe: Recipe, part: Part = Part()) -> list[tuple[Planned, dict[str, Any]]]:  # noqa: B008
+def finish(work: Sweep, recipe: Recipe, part: Part = Part(), executor: Executor | None = None) -> Ended:  # noqa: B008
     """Run everything that has not ended, write the records, and return them."""
     ended = []
-    for job, record in run_in_processes(work, plan(recipe, part), lambda job, row: None, lambda: False):
+    for job, record in run_on(executor, work, plan(recipe, part)):
         work.write_record(job, record)
         ended.append((job, record))
     return ended
+
+
+def in_two_processes(work: Sweep, recipe: Recipe, part: Part) -> Ended:
+    """``finish`` in two processes."""
+    work.processes = 2
+    with LocalExecutor(2) as executor:
+        return finish(work, recipe, part, executor)
 
 
 def files(out: Path) -> dict[str, bytes]:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from PIL import Image
 
 from adiw.data import Data, ImageFiles, Samples
-from adiw.experiments.gallery import EACH, SIDE, choose, pictures, write_gallery
+from adiw.experiments.gallery import EACH, LEAST_TRUSTED, SIDE, choose, pictures, write_gallery
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
@@ -48,40 +47,45 @@ def test_the_lowest_and_the_highest_weights_with_their_pixels(tmp_path: Path) ->
     task = task_of(grey(100), true=torch.zeros(100, dtype=torch.int64))
     weights = torch.arange(100).flip(0).float()
     weights[:10] = 0  # ties, before the others
-    write_gallery(Folder(tmp_path), task, labels_of(task), weights, {})
+    write_gallery(Folder(tmp_path), task, labels_of(task), weights, torch.arange(len(weights)))
     lowest, highest = entries(tmp_path, "lowest"), entries(tmp_path, "highest")
     assert [entry["index"] for entry in lowest] == [*range(10), *range(99, 99 - EACH + 10, -1)]
     assert [entry["index"] for entry in highest] == list(range(10, 10 + EACH))
     pixels = np.load(tmp_path / "gallery.npy")
-    assert (pixels.shape, pixels.dtype) == ((4 * EACH, 2, 3, 1), np.uint8)
+    assert (pixels.shape, pixels.dtype) == ((2 * EACH + 100, 2, 3, 1), np.uint8)
     every = json.loads((tmp_path / "gallery.json").read_text())["pictures"]
     assert pixels[:, 0, 0, 0].tolist() == [entry["index"] for entry in every]
     odd = {"index": 11, "original": 111, "weight": 88.0, "given": 1, "true": 0, "predicted": 0, "end": "highest"}
     assert highest[1] == odd
 
 
-def test_the_least_trusted_are_ranked_by_the_history(tmp_path: Path) -> None:
+def test_the_least_trusted_are_those_of_the_audit(tmp_path: Path) -> None:
     task = task_of(grey(4))
-    weights = torch.tensor([0.0, 0.0, 1.0, 1.0])
-    history = {1: torch.ones(4), 2: torch.tensor([2.0, 0.0, 1.0, 1.0]), 3: weights}
-    write_gallery(Folder(tmp_path), task, labels_of(task), weights, history)
-    assert [entry["index"] for entry in entries(tmp_path, "least trusted")] == [1, 0, 2, 3]
+    write_gallery(
+        Folder(tmp_path), task, labels_of(task), torch.tensor([0.0, 0.0, 1.0, 1.0]), torch.tensor([1, 3, 0])
+    )
+    assert [entry["index"] for entry in entries(tmp_path, "least trusted")] == [1, 3, 0]
     assert entries(tmp_path, "lowest")[0]["true"] is None  # no label was changed, so the truth is unknown
 
 
-@pytest.mark.parametrize("weights", [torch.ones(6), torch.tensor([1.0, 2.0, float("nan"), 0.0, 0.0, 0.0])])
-def test_weights_that_rank_nothing_leave_no_gallery_and_remove_an_old_one(
-    tmp_path: Path, weights: torch.Tensor
-) -> None:
+def test_weights_that_are_not_finite_leave_no_gallery_and_remove_an_old_one(tmp_path: Path) -> None:
     task = task_of(grey(6))
-    write_gallery(Folder(tmp_path), task, labels_of(task), torch.arange(6.0), {})
+    write_gallery(Folder(tmp_path), task, labels_of(task), torch.arange(6.0), torch.arange(6))
     assert {file.name for file in tmp_path.iterdir()} == {"gallery.json", "gallery.npy"}
-    write_gallery(Folder(tmp_path), task, labels_of(task), weights, {})
+    broken = torch.tensor([1.0, 2.0, float("nan"), 0.0, 0.0, 0.0])
+    write_gallery(Folder(tmp_path), task, labels_of(task), broken, torch.arange(6))
     assert list(tmp_path.iterdir()) == []
 
 
+def test_equal_weights_have_no_ends_but_an_audit(tmp_path: Path) -> None:
+    task = task_of(grey(6))
+    write_gallery(Folder(tmp_path), task, labels_of(task), torch.ones(6), torch.arange(6))
+    assert len(entries(tmp_path, "least trusted")) == 6
+    assert entries(tmp_path, "lowest") == entries(tmp_path, "highest") == []
+
+
 def test_no_sample_is_both_lowest_and_highest() -> None:
-    found = choose(torch.tensor([3.0, 1.0, 2.0]), {})
+    found = choose(torch.tensor([3.0, 1.0, 2.0]), torch.arange(3))
     assert (found["lowest"].tolist(), found["highest"].tolist()) == ([1], [0])
 
 
@@ -92,7 +96,9 @@ def test_vectors_are_pictures_if_the_data_have_a_picture_shape(tmp_path: Path) -
     found = pictures(task_of(samples, picture=(1, 2, 2)), torch.tensor([0]))
     assert found is not None
     assert found[..., 0].tolist() == [[[0, 255], [128, 255]]]
-    write_gallery(Folder(tmp_path), task_of(samples), labels_of(task_of(samples)), torch.tensor([0.0, 1.0]), {})
+    write_gallery(
+        Folder(tmp_path), task_of(samples), labels_of(task_of(samples)), torch.tensor([0.0, 1.0]), torch.arange(2)
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,7 +117,7 @@ def test_a_run_on_digits_keeps_pictures(finished: Callable[[str], Path]) -> None
     folder = finished("adiw-kl")
     pixels, task = np.load(folder / "gallery.npy"), load_splits(resolve({}))
     first = entries(folder, "lowest")[0]
-    assert pixels.shape == (4 * EACH, 8, 8, 1)
+    assert pixels.shape == (2 * EACH + LEAST_TRUSTED, 8, 8, 1)
     assert isinstance(task.train, Samples)
     np.testing.assert_allclose(pixels[0].reshape(-1) / 255, task.train.x[first["index"]].numpy(), atol=1 / 255)
     assert json.loads((folder / "classes.json").read_text()) == [str(digit) for digit in range(10)]

@@ -274,3 +274,17 @@ def test_the_files_are_plain_toml_with_lines_that_fit_a_page() -> None:
         text = (files("adiw.experiments") / "recipe_files" / f"{name}.toml").read_text()
         assert tomllib.loads(text)["title"]
         assert max(map(len, text.splitlines())) <= 118
+
+
+def test_a_recipe_with_a_base_adds_rows_after_those_of_the_paper(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    row = '[[row]]\nlabel = "Mine"\nmethod = "adiw"\n'
+    file.write_text(f'base = "fmnist-noise"\ntitle = "t"\nabout = "a"\n{row}')
+    base, mine = load("fmnist-noise"), load_file(file)
+    assert [entry.label for entry in mine.rows] == [*(entry.label for entry in base.rows), "Mine"]
+    assert mine.settings(mine.rows[-1], mine.columns[0], 0).method == "adiw"
+    assert mine.paper["accuracy"]["Mine"] == [None] * 3
+    assert mine.paper["accuracy"]["DIW"] == base.paper["accuracy"]["DIW"]
+    file.write_text(file.read_text().replace("Mine", "DIW"))
+    with pytest.raises(SettingsError, match=r"\[\[row\]\] DIW is a row of fmnist-noise"):
+        load_file(file)

@@ -54,14 +54,15 @@ def test_every_method_trains_and_writes_its_files(finished: Callable[[str], Path
     folder, settings = finished(method), short(method)
     task = load_splits(settings)
     n = len(task.train)
-    gallery = set() if method in ("uniform", "val-only", "mixed", "fine-tune") else {"gallery.json", "gallery.npy"}
-    assert {file.name for file in folder.iterdir()} == FILES | gallery
+    gallery = set() if method == "val-only" else {"gallery.json", "gallery.npy"}
+    assert {file.name for file in folder.iterdir()} == FILES | gallery | {"audit.json", "audit.npy"}
     assert json.loads((folder / "config.json").read_text()) == settings.as_dict()
 
     metrics = read_rows(folder / "metrics.jsonl")
     assert [row["epoch"] for row in metrics] == list(range(1, EPOCHS + 1))
     for row in metrics:
-        assert set(row) == METRICS | WEIGHTS
+        trained = {"train_accuracy"} if method.startswith("adiw") else set()
+        assert set(row) == METRICS | WEIGHTS | trained
         assert all(math.isfinite(value) for value in row.values())
         assert 0 <= row["accuracy"] <= row["top5"] <= 100
         assert row["nonfinite"] == 0

@@ -261,6 +261,7 @@ def test_on_another_device_the_error_says_to_move_it() -> None:
     assert run.train(range(3, 6)).is_cuda
 
 
+@pytest.mark.filterwarnings("ignore:passes over the trusted samples are not captured")  # the model has a hook
 @pytest.mark.parametrize("inside", [True, False], ids=["inside", "after"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_mixed_precision_with_a_grad_scaler(dtype: torch.dtype, inside: bool) -> None:

@@ -338,3 +338,14 @@ def test_a_batch_or_model_that_cannot_be_classified() -> None:
     batch = {"input": torch.zeros(1, 2), "labels": torch.zeros(1), "index": torch.zeros(1)}
     with pytest.raises(TypeError, match=r"the model returned Tensor without \.logits: use a model for"):
         classify(Positional(), batch)
+
+
+def test_the_audit_reads_every_training_sample(tmp_path: Path) -> None:
+    made = trainer(tmp_path)
+    with pytest.raises(RuntimeError, match="there is nothing to audit before training starts"):
+        made.audit()
+    made.train()
+    found = made.audit(names=["a", "b", "c"])
+    assert made.method.weight_state.history.loss_counts[:-1].tolist() == [3] * 40
+    assert sorted(found.order.tolist()) == list(range(40))
+    assert found.given.tolist() == LABELS.tolist()

@@ -280,3 +280,18 @@ def test_wrong_types_for_make_and_module(tmp_path: Path) -> None:
         weighted_loss(nn.Linear(2, 2), X, Y, torch.arange(40))  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="this module has no Trainer yet"):
         weighted_loss(Module(), X, Y, torch.arange(40))
+
+
+def test_the_audit_is_that_of_the_method(tmp_path: Path) -> None:
+    module, callback = Module(), reweighting()
+    with pytest.raises(RuntimeError, match="there are no weights before training starts"):
+        callback.audit(Indexed(TRAIN))
+    trainer(callback, tmp_path, 3).fit(module, loader())
+    found = callback.audit(Indexed(TRAIN), names=["a", "b", "c"], columns=lambda i: {"first": X[i, 0].item()})
+    assert callback.method is not None
+    assert callback.method.weight_state.history.loss_counts[:-1].tolist() == [3] * 40
+    assert sorted(found.order.tolist()) == list(range(40))
+    assert found.given.tolist() == Y.tolist()
+    assert found.predicted is not None
+    assert torch.from_numpy(found.predicted).equal(module.eval()(X).argmax(1))
+    assert found.columns[3] == {"first": str(X[3, 0].item())}

@@ -32,6 +32,7 @@ from adiw.divergences import KL
 from adiw.integrations.network_training import BestEpoch
 from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
 from adiw.integrations.skorch import ReweightedNet
+from adiw.label_audit import ranking_quality
 
 MARGIN = 0.10  # of accuracy on digits with 40% wrong labels, over the same classifier without trusted samples
 untrusted = pytest.mark.filterwarnings(r"ignore:\w+.fit without trusted samples:UserWarning")
@@ -506,3 +507,63 @@ def test_verbose_shows_every_epoch(blobs: Noisy, capsys: pytest.CaptureFixture[s
 def test_a_bad_fraction_is_an_error(blobs: Noisy, fraction: Any) -> None:
     with pytest.raises(ValueError, match="validation_fraction must be between 0 and 1"):
         blobs.fit(small(validation_fraction=fraction))
+
+
+def audited(model: Any, X: Any, wrong: np.ndarray) -> Any:
+    """The audit of the rows, whose wrong targets rank first."""
+    found = model.audit(X)
+    rest = found.order
+    assert ranking_quality(found.losses[rest], wrong[rest])[0] > 0.9  # 0.5 by chance
+    return found
+
+
+def test_the_audit_of_a_table_finds_the_wrong_labels(blobs: Noisy) -> None:
+    pandas = pytest.importorskip("pandas", reason="the audit of a DataFrame")
+    data = scaled(blobs)
+    names = np.array(["ant", "bee", "cat"])
+    X, given = pandas.DataFrame(data.X, columns=["width", "height"]), names[data.given]
+    model = small().fit(X, given, X_val=pandas.DataFrame(data.X_val, columns=X.columns), y_val=names[data.y_val])
+    found = audited(model, X, data.given != data.true)
+    assert len(found.order) == len(X)  # the trusted rows are not part of X
+    assert found.cutoff is not None
+    assert found.cutoff.wrong == pytest.approx(0.4 * len(X), rel=0.5)
+    table = found.table(5)
+    assert table["given_name"] == given[found.order[:5]].tolist()
+    assert table["column width"] == [str(value) for value in X["width"][found.order[:5]]]
+    assert table["numbering"][0] == "row of X, from 0"
+    with pytest.raises(ValueError, match="audit takes the X that fit was called with: expected 400 rows, got 7"):
+        model.audit(X[:7])
+    with pytest.raises(NotFittedError):
+        small().audit(X)
+
+
+def test_trusted_rows_of_the_table_are_not_ranked(blobs: Noisy) -> None:
+    data = scaled(blobs)
+    trusted = np.arange(len(data.given)) < 40
+    given = np.where(trusted, data.true, data.given)
+    model = small().fit(data.X, given, trusted=trusted)
+    found = audited(model, data.X, given != data.true)
+    assert not trusted[found.order].any()
+    again = pickle.loads(pickle.dumps(model)).audit(data.X)
+    np.testing.assert_allclose(again.losses, found.losses)
+
+
+def test_the_audit_of_a_regression_is_in_the_units_of_y() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = 2000 * X[:, 0] + 5000
+    wrong = rng.random(300) < 0.2
+    given = np.where(wrong, 10 * y, y)
+    model = ReweightedRegressor(epochs=30, random_state=0).fit(X, given, X_val=X[:40], y_val=y[:40])
+    found = audited(model, X, wrong)
+    np.testing.assert_allclose(found.given, given, rtol=1e-3, atol=10)
+    assert found.predicted is not None
+    np.testing.assert_allclose(found.predicted, model.predict(X), rtol=1e-4, atol=1)
+
+
+@untrusted
+def test_without_trusted_rows_the_last_pass_alone_ranks(blobs: Noisy) -> None:
+    data = scaled(blobs)
+    model = small(epochs=3).fit(data.X, data.given)
+    found = audited(model, data.X, data.given != data.true)
+    assert found.cutoff is None

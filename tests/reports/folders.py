@@ -59,6 +59,14 @@ def write_history(folder: Path, epochs: list[int], history: list[list[float]], l
     return folder
 
 
+def write_audit(folder: Path, losses: list[float], **about: Any) -> Path:
+    """The files of an audit with these mean losses, and with confidence 0.9 in every prediction."""
+    np.save(folder / "audit.npy", np.array([losses, [0.9] * len(losses), about.pop("source", range(len(losses)))]))
+    found = {"fields": ["losses", "confidence", "source"], "numbering": "row of t.csv", "trusted_losses": None}
+    (folder / "audit.json").write_text(json.dumps({**found, "columns": {}, **about}))
+    return folder
+
+
 def record(row: str, column: str, trial: int, accuracies: list[float], status: str = "done", **more: Any) -> Any:
     """A line of results.jsonl."""
     groups = {

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from adiw.reports.audit import load_audit
-from adiw.reports.audit_page import quality_line, render_audit, sentences
+from adiw.reports.audit_page import render_audit, save
+from adiw.reports.pictures import load_pictures
 from tests.reports.elements import Elements
-from tests.reports.folders import write_history, write_pictures, write_run
+from tests.reports.folders import write_audit, write_history, write_pictures, write_run
 from tests.reports.test_audit import LABELS, audited
 
 HOSTILE = "<script>alert(1)</script>"
@@ -18,15 +19,16 @@ HOSTILE = "<script>alert(1)</script>"
 def test_a_row_for_each_of_the_least_trusted(tmp_path: Path) -> None:
     folder = audited(tmp_path / "a", dataset="insects")
     (folder / "classes.json").write_text('["ant", "bee"]')
-    page = Elements(render_audit(load_audit(folder), top=3))
+    page = Elements(render_audit(load_audit(folder), 3, "Labels of insects"))
     rows = [attributes for tag, attributes in page.tags if tag == "tr"][1:]
-    assert [(row["data-rank"], row["data-index"], row["data-given"]) for row in rows] == [
+    assert [(row["data-rank"], row["data-number"], row["data-given"]) for row in rows] == [
         ("1", "12", "ant"),
         ("2", "11", "bee"),
         ("3", "13", "bee"),
     ]
-    assert page.text("h1") == ["Label audit: adiw-kl on insects"]
-    assert [a["value"] for a in page.named("option")] == ["", "0", "1"]
+    assert page.text("h1") == ["Labels of insects"]
+    assert [a.get("value") for a in page.named("option")] == ["", None, None]
+    assert {"ant", "bee"} <= set(page.text("option"))
     assert len(page.named("svg", kind="spark")) == 3
     assert "3 of 4 samples" in page.text("p")
     assert not page.named("img")
@@ -34,33 +36,36 @@ def test_a_row_for_each_of_the_least_trusted(tmp_path: Path) -> None:
 
 def test_pictures_are_beside_their_samples(tmp_path: Path) -> None:
     folder = write_pictures(audited(tmp_path / "a"), ["ant", "bee"], count=1)  # of samples 0 and 1
-    text = render_audit(load_audit(folder), top=4)
+    text = render_audit(load_audit(folder), 4, pictures=load_pictures(folder))
     assert len(Elements(text).named("img")) == 2
-    line = next(part for part in text.split("<tr ") if 'data-index="11"' in part)
+    line = next(part for part in text.split("<tr ") if 'data-number="11"' in part)
     assert 'alt="training sample 11, given label ant"' in line
 
 
 def test_true_labels_are_shown_if_they_are_known(tmp_path: Path) -> None:
     folder = audited(tmp_path / "a")
     audit = load_audit(folder)
-    assert quality_line(audit).startswith("1 labels are known to be wrong: AUROC 0.6667; 0.0% of the 1 least")
     assert "true label" in Elements(render_audit(audit, 4)).text("button")
     np.save(folder / "labels.npy", np.array([LABELS[0], LABELS[1], LABELS[1], LABELS[3]]))
     audit = load_audit(folder)
-    assert quality_line(audit).startswith("AUROC and precision are not known")
     page = Elements(render_audit(audit, 4))
     assert "true label" not in page.text("button")
-    assert quality_line(audit) in page.text("li")
 
 
-def test_the_page_explains_the_sample_numbers(tmp_path: Path) -> None:
-    assert any("training set as loaded, before" in text for text in sentences(load_audit(audited(tmp_path / "a"))))
-    assert any("after the selection split" in t for t in sentences(load_audit(audited(tmp_path / "b", selection=5))))
+def test_the_verdict_is_first_and_the_row_of_a_table_is_shown(tmp_path: Path) -> None:
+    folder = audited(tmp_path / "a")
+    write_audit(folder, [0.1, 2.0, 3.0, 0.5], columns={"2": {"age": "30", "job": "none"}})
+    save(load_audit(folder), tmp_path / "out", run=folder)
+    page = Elements((tmp_path / "out" / "audit.html").read_text())
+    assert page.text("p")[0].startswith("No cut-off is suggested")
+    assert {"age", "job"} <= set(page.text("button"))
+    assert {"30", "none"} <= set(page.text("td"))
+    assert "column age" in (tmp_path / "out" / "audit.csv").read_text().splitlines()[0].split(",")
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     folder = write_pictures(audited(tmp_path / "a", f"adiw{HOSTILE}", dataset=HOSTILE), [HOSTILE, '" onload="x'])
-    text = render_audit(load_audit(folder), 4)
+    text = render_audit(load_audit(folder), 4, HOSTILE, load_pictures(folder))
     page = Elements(text)
     assert len(page.named("script")) == 1
     assert "<script>alert" not in text
@@ -72,9 +77,10 @@ def drawn(folder: Path, history: list[list[float]]) -> tuple[str | None, str | N
     """Points, height of the line at one, and text of the first sample's sparkline."""
     epochs = list(range(1, len(history) + 1))
     write_history(write_run(folder, "adiw-kl", [50.0] * 3), epochs, history, [row[:2] for row in LABELS])
+    write_audit(folder, [1.0, 0.5], source=[10, 11])
     page = Elements(render_audit(load_audit(folder), 2))
-    line = next(a for a in page.named("tr") if a.get("data-index") == "10")
-    at = [a.get("data-index") for a in page.named("tr")[1:]].index(line["data-index"])
+    line = next(a for a in page.named("tr") if a.get("data-number") == "10")
+    at = [a.get("data-number") for a in page.named("tr")[1:]].index(line["data-number"])
     texts = [a["aria-label"] for a in page.named("svg", kind="spark")]
     return page.named("polyline")[at]["points"], page.named("line")[at]["y1"], texts[at]
 

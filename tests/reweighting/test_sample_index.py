@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adiw.matching import groups
 from adiw.reweighting import sample_index
-from adiw.reweighting.sample_index import check_index, mean_of_duplicates, write_by_index
+from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, mean_of_duplicates, write_by_index
 from tests.simulated_gpu import PretendCuda
 
 
@@ -111,18 +111,24 @@ def test_an_index_out_of_range_is_an_error_that_names_it(bad: int) -> None:
 
 
 def test_the_first_and_the_last_sample_are_in_the_set() -> None:
-    index, bad, distinct = check_index(torch.tensor([0, 9]), 2, 10)
+    index, checked = check_index(torch.tensor([0, 9]), 2, 10)
     assert index.tolist() == [0, 9]
-    assert bad is None
-    assert distinct is False
+    assert checked is True
 
 
 def test_on_a_gpu_bad_indices_are_written_to_the_last_slot_and_counted() -> None:
-    index, bad, distinct = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
-    assert index.tolist() == [9, 10, 10, 0]
-    assert bad is not None
+    index, checked = check_index(torch.tensor([9, 10, -1, 0]).as_subclass(PretendCuda), 4, 10)
+    assert index.tolist() == [9, 10, -1, 0]
+    assert checked is False
+    masked, bad = mask_bad(index, 10)
+    assert masked.tolist() == [9, 10, 10, 0]
     assert int(bad) == 2
-    assert distinct is False
+
+
+def test_padding_is_masked_but_not_bad() -> None:
+    masked, bad = mask_bad(torch.tensor([PADDING, 3, 2**40, PADDING]), 10)
+    assert masked.tolist() == [10, 3, 10, 10]
+    assert int(bad) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,10 +153,10 @@ def test_an_index_of_another_length(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64])
 def test_any_integer_type_is_an_index(dtype: torch.dtype) -> None:
     # 1000 does not fit in 8 bits and must not overflow in the comparison
-    index, bad, distinct = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
+    index, checked = check_index(torch.tensor([0, 100, 120], dtype=dtype), 3, 1000)
     assert index.tolist() == [0, 100, 120]
     assert index.dtype == torch.int64
-    assert (bad, distinct) == (None, False)
+    assert checked is True
     high = torch.tensor([250], dtype=torch.uint8)
     assert check_index(high, 1, 1000)[0].tolist() == [250]
 
@@ -172,13 +178,13 @@ def test_a_repeated_sample_is_an_error_that_names_it(index: list[int]) -> None:
     with pytest.raises(ValueError, match="sample 7 is twice in a batch"):
         check_index(torch.tensor(index), len(index), 10, repeats=False)
     once = torch.tensor(sorted(set(index)))
-    assert check_index(once, len(once), 10, repeats=False)[2] is True
+    assert check_index(once, len(once), 10, repeats=False)[1] is True
 
 
 def test_on_a_gpu_repeats_are_not_searched_for() -> None:
     """Reading the index would stall the step."""
     index = torch.tensor([3, 3]).as_subclass(PretendCuda)
-    assert check_index(index, 2, 10, repeats=False)[2] is False
+    assert check_index(index, 2, 10, repeats=False)[1] is False
 
 
 @pytest.mark.parametrize("distinct", [False, True])

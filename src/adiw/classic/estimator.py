@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +16,8 @@ from adiw.argument_checks import check_count, is_positive
 from adiw.classic.rbf_features import Array, chunks, rbf_features
 
 LARGEST = 1e18
+SECONDS = 2.0  # between two lines of progress
+T = TypeVar("T")
 
 
 class DensityRatioEstimator(BaseEstimator):  # type: ignore[misc]
@@ -21,6 +25,17 @@ class DensityRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     __metadata_request__fit: ClassVar = {"X_train": UNUSED}  # X_train is scikit-learn's X, not metadata
     __metadata_request__score: ClassVar = {"X_train": UNUSED}
+
+    verbose: int
+
+    def _each(self, items: Sequence[T], what: str) -> Iterator[T]:
+        """The items; with ``verbose``, a line says which of them is next, at most every two seconds."""
+        told = time.monotonic()
+        for number, item in enumerate(items, 1):
+            if self.verbose and time.monotonic() - told > SECONDS:
+                print(f"{type(self).__name__}: {what} {number} of {len(items)}", flush=True)
+                told = time.monotonic()
+            yield item
 
     def score(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> float:
         """mean w(x_test) - mean w(x_train)^2 / 2 on held-out samples; higher is better.

@@ -27,6 +27,7 @@ class KLIEP(KernelModel):
         folds: folds of the test sample, for "cv".
         tolerance: upper bound on the distance of the objective from the optimum.
         random_state: draws the centres and the folds.
+        verbose: 1 prints a line of progress every two seconds.
 
     Attributes:
         weights_: (n_train,) estimated ratio at the training points, mean one.
@@ -46,9 +47,10 @@ class KLIEP(KernelModel):
         folds: int = 5,
         tolerance: float = 1e-8,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.width, self.centres, self.folds = width, centres, folds
-        self.tolerance, self.random_state = tolerance, random_state
+        self.tolerance, self.random_state, self.verbose = tolerance, random_state, verbose
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> KLIEP:
         """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
@@ -57,11 +59,11 @@ class KLIEP(KernelModel):
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
         widths = widths_to_try(self.width, train, test, self.random_state)
-        means = [mean_features(train, self.centres_, width) for width in widths]
+        means = [mean_features(train, self.centres_, width) for width in self._each(widths, "means of width")]
         fold = random.permutation(np.arange(len(test)) % self.folds)
         scores = [
             _held_out_likelihood(rbf_features(test, self.centres_, width), mean, fold) if len(widths) > 1 else 0.0
-            for width, mean in zip(widths, means, strict=True)
+            for width, mean in self._each(list(zip(widths, means, strict=True)), "width")
         ]
         best = int(np.argmax(scores))
         self.width_ = widths[best]

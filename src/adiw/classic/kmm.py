@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +34,7 @@ class KMM(DensityRatioEstimator):
         block: largest number of points solved together.
         max_steps: largest number of solver steps per block; warns if the gap is then above the tolerance.
         random_state: draws the blocks.
+        verbose: 1 prints a line of progress every two seconds.
 
     Attributes:
         weights_: (n_train,) estimated ratio at the training points.
@@ -54,9 +57,10 @@ class KMM(DensityRatioEstimator):
         block: int = 10_000,
         max_steps: int = 2000,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.width, self.upper, self.slack, self.tolerance = width, upper, slack, tolerance
-        self.block, self.max_steps, self.random_state = block, max_steps, random_state
+        self.block, self.max_steps, self.random_state, self.verbose = block, max_steps, random_state, verbose
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> KMM:
         """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
@@ -68,7 +72,7 @@ class KMM(DensityRatioEstimator):
         count = -(-len(train) // self.block)
         parts = np.array_split(random.permutation(len(train)), count)
         self.weights_, self.objective_, self.gap_ = np.zeros(len(train)), 0.0, 0.0
-        for part in parts:
+        for part in self._each(parts, "block"):
             weights, objective, gap = self._solve(train[part], test)
             self.weights_[part] = weights
             self.objective_ += objective
@@ -101,7 +105,7 @@ class KMM(DensityRatioEstimator):
     def _solve(self, X_train: Array, X_test: Array) -> tuple[Array, float, float]:
         """(weights, objective, gap) of one block."""
         problem = build_problem(X_train, X_test, self.width_, self.upper, self.slack)
-        weights, gap = minimise(problem, self.tolerance, self.max_steps)
+        weights, gap = minimise(problem, self.tolerance, self.max_steps, partial(self._each, what="step"))
         return weights.double().numpy(), float(problem.objective(weights)), gap
 
 
@@ -123,14 +127,16 @@ def build_problem(X_train: Array, X_test: Array, width: float, upper: float, sla
     return MMDProblem(K, mean * (len(train) / len(X_test)), upper, band, torch.zeros(len(train), dtype=torch.long))
 
 
-def minimise(problem: MMDProblem, tolerance: float, max_steps: int) -> tuple[Tensor, float]:
+def minimise(
+    problem: MMDProblem, tolerance: float, max_steps: int, progress: Callable[[Sequence[int]], Iterable[int]] = iter
+) -> tuple[Tensor, float]:
     """The weights and a bound on objective - optimum, by accelerated projected gradient with restarts.
 
     The step 1 / L with L = 2 max_i sum_j K_ij is safe: the row sums of a non-negative K bound its eigenvalues.
     """
     x = y = problem.project(problem.initial())
     step, momentum, gap = 0.5 / problem.K.sum(1).max(), 1.0, float("inf")
-    for count in range(1, max_steps + 1):
+    for count in progress(range(1, max_steps + 1)):
         new = problem.project(y - step * problem.gradient(y))
         if bool((y - new) @ (new - x) > 0):  # restart when the momentum points uphill
             momentum = 1.0

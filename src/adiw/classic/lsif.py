@@ -25,6 +25,7 @@ class LSIF(KernelModel):
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of both samples, for "cv".
         random_state: draws the centres and the folds.
+        verbose: 1 prints a line of progress every two seconds.
 
     Attributes:
         weights_: (n_train,) estimated ratio at the training points; their mean is about one, but not constrained.
@@ -44,9 +45,10 @@ class LSIF(KernelModel):
         centres: int = 100,
         folds: int = 5,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.width, self.penalty, self.centres = width, penalty, centres
-        self.folds, self.random_state = folds, random_state
+        self.folds, self.random_state, self.verbose = folds, random_state, verbose
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> LSIF:
         """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
@@ -60,7 +62,7 @@ class LSIF(KernelModel):
         fold_train = random.permutation(np.arange(len(train)) % folds)
         fold_test = random.permutation(np.arange(len(test)) % folds)
         best = (np.inf, widths[0], penalties[0])
-        for width in widths if folds > 1 else []:
+        for width in self._each(widths if folds > 1 else [], "width"):
             sums = [_sums(train[fold_train == k], test[fold_test == k], self.centres_, width) for k in range(folds)]
             best = min([best, *((_held_out(sums, penalty), width, penalty) for penalty in penalties)])
         _, self.width_, self.penalty_ = best

@@ -28,6 +28,7 @@ class RULSIF(KernelModel):
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of both samples, for "cv".
         random_state: draws the centres and the folds.
+        verbose: 1 prints a line of progress every two seconds.
 
     Attributes:
         weights_: (n_train,) estimated relative ratio at the training points, at most 1 / alpha.
@@ -48,9 +49,10 @@ class RULSIF(KernelModel):
         centres: int = 100,
         folds: int = 5,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.alpha, self.width, self.penalty = alpha, width, penalty
-        self.centres, self.folds, self.random_state = centres, folds, random_state
+        self.centres, self.folds, self.random_state, self.verbose = centres, folds, random_state, verbose
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> RULSIF:
         """Estimate the relative ratio from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
@@ -65,7 +67,7 @@ class RULSIF(KernelModel):
         folds = min(self.folds, len(train), len(test)) if len(widths) * len(penalties) > 1 else 1
         parts = [random.permutation(np.arange(len(sample)) % folds) for sample in (train, test)]
         best = (np.inf, widths[0], penalties[0])
-        for width in widths if folds > 1 else []:
+        for width in self._each(widths if folds > 1 else [], "width"):
             moments = [self._moments(train[parts[0] == k], test[parts[1] == k], width) for k in range(folds)]
             best = min([best, *((_held_out(moments, penalty), width, penalty) for penalty in penalties)])
         _, self.width_, self.penalty_ = best

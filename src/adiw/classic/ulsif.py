@@ -24,6 +24,7 @@ class ULSIF(KernelModel):
         penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
         random_state: draws the centres.
+        verbose: 1 prints a line of progress every two seconds.
 
     Attributes:
         weights_: (n_train,) estimated ratio at the training points; their mean is about one, but not constrained.
@@ -41,8 +42,10 @@ class ULSIF(KernelModel):
         penalty: float | Literal["cv"] = "cv",
         centres: int = 100,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
-        self.width, self.penalty, self.centres, self.random_state = width, penalty, centres, random_state
+        self.width, self.penalty, self.centres = width, penalty, centres
+        self.random_state, self.verbose = random_state, verbose
 
     def fit(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> ULSIF:
         """Estimate p_test / p_train from X_train (n, d) and X_test (m, d): call fit(X_train, X_test)."""
@@ -54,7 +57,7 @@ class ULSIF(KernelModel):
         penalties = _penalties_to_try(self.penalty, several=min(len(train), len(test)) > 1)
         held, searching = random.permutation(len(train))[:MOST_HELD_OUT], len(widths) * len(penalties) > 1
         best: tuple[float, float, float, Array] = (np.inf, 0.0, 0.0, np.zeros(0))
-        for width in widths:
+        for width in self._each(widths, "width"):
             H = sum_outer_products(train, self.centres_, width) / len(train)
             psi = partial(rbf_features, centres=self.centres_, width=width)
             psi_test = psi(test)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from adiw.cli.audit import audit
+from adiw.cli.check import check
 from adiw.cli.console import BAD_INPUT, fail
 from adiw.cli.data import data_app
 from adiw.cli.demo import demo
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(check)
 app.command()(run)
 app.command()(sweep)
 app.command()(report)

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from adiw.cli.console import one_line_errors
-from adiw.reports.audit import Audit, load_audit, ranked, write_csv
-from adiw.reports.audit_page import quality_line, render_audit
+from adiw.label_audit import Audit
+from adiw.reports.audit import cutoff_line, load_audit, quality_line, title_of
+from adiw.reports.audit_page import ON_PAGE, save
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
 
-ON_PAGE, IN_TERMINAL = 200, 10  # samples, without --top
+IN_TERMINAL = 10  # samples, without --top
 
 
 def audit(
@@ -30,19 +31,22 @@ def audit(
         target = out or folder
         with explain_bad_files(folder):
             found = load_audit(folder)
-            target.mkdir(parents=True, exist_ok=True)
-            with (target / "audit.csv").open("w", newline="", encoding="utf-8") as file:
-                write_csv(found, file, top)
-            (target / "audit.html").write_text(render_audit(found, top or ON_PAGE), encoding="utf-8")
+            save(found, target, top, title_of(folder), folder)
             print(to_text(_table(found, min(top or IN_TERMINAL, IN_TERMINAL))))
     print(f"Written: {target / 'audit.csv'}, {target / 'audit.html'}")
 
 
 def _table(found: Audit, rows: int) -> Grid:
     """The first few samples."""
-    lines, numbers = ranked(found, rows), ["trust", "weight", "mean_weight"]
-    lines[numbers] = lines[numbers].map("{:.3f}".format)
-    shown = lines[["rank", "original_index", "given_name", "predicted_name", *numbers]].astype(str)
-    head = [Head(name) for name in ("rank", "sample", "label", "predicted", "trust", "last weight", "mean weight")]
-    boxes = [[Box(text) for text in line] for line in shown.itertuples(index=False)]
-    return Grid(f"The least trusted of {len(found.order)} training samples", head, boxes, [quality_line(found)])
+    table = found.table(rows)
+    numbers = {name: [f"{value:.3f}" for value in table[name]] for name in ("trust", "mean_loss", "weight")}
+    texts = [
+        [str(v) for v in table[name]] for name in ("rank", "number", "given_name", "predicted_name", "suggested_name")
+    ]
+    lines = zip(*texts, *numbers.values(), strict=True)
+    heads = ("rank", "number", "label", "predicted", "suggested", "trust", "mean loss", "last weight")
+    boxes = [[Box(text) for text in line] for line in lines]
+    notes = [cutoff_line(found), f"The number of a sample is its {found.numbering}.", quality_line(found)]
+    return Grid(
+        f"The least trusted of {len(found.order)} training samples", [Head(name) for name in heads], boxes, notes
+    )

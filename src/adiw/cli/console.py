@@ -1,4 +1,4 @@
-"""Errors in one line with an exit code, Ctrl-C, and progress bars."""
+"""Errors in one line with an exit code, Ctrl-C, and progress: bars, or lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -105,6 +106,19 @@ class StopRequest:
     def __exit__(self, *error: Any) -> None:
         for number, handler in self.before.items():
             signal.signal(number, handler)
+
+
+class TimedLines:
+    """Lines of progress for output that is not a terminal: one a minute, so that logs stay short."""
+
+    def __init__(self, quiet: bool, seconds: float = 60.0) -> None:
+        self.quiet, self.seconds, self.last = quiet, seconds, time.monotonic()
+
+    def tell(self, text: str) -> None:
+        """Print the text, unless the last line is younger than ``seconds``."""
+        if not self.quiet and time.monotonic() - self.last >= self.seconds:
+            self.last = time.monotonic()
+            say(text)
 
 
 def progress_bar(unit: str, quiet: bool) -> Progress:

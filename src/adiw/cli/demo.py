@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
 
-from adiw.cli.console import one_line_errors, progress_bar, say
+from adiw.cli.console import TimedLines, one_line_errors, progress_bar, say
 from adiw.cli.run import Quiet, check_at_least
+from adiw.experiments.executors import run_on
+from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.plan import Planned
-from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.provenance import provenance
 from adiw.experiments.run import Engine
 from adiw.experiments.run_folder import Folder
@@ -41,14 +41,17 @@ def demo(
     with one_line_errors():
         check_at_least(1, seeds=seeds)
         jobs = [_job(method, seed, epochs) for method in ORDER for seed in range(seeds)]
-        work = Sweep(Folder(out), None, Engine(torch.device("cpu")), processes=os.cpu_count() or 1)
+        engine = Engine(torch.device("cpu"))
+        work = Sweep(Folder(out), engine=engine, processes=processes_for(torch.device("cpu")))
         work.folder.create()
         for job in jobs:
             _clear(out / job.folder)
-        with progress_bar("runs", quiet) as bar:
+        with progress_bar("runs", quiet) as bar, LocalExecutor(work.processes) as executor:
             task = bar.add_task("digits, 40% wrong labels", total=len(jobs), note="")
-            for job, record in run_in_processes(work, jobs, lambda job, row: None, lambda: False):
+            lines = TimedLines(quiet or not bar.disable)
+            for number, (job, record) in enumerate(run_on(executor, work, jobs), 1):
                 bar.update(task, advance=1, note=job.folder)
+                lines.tell(f"{number} of {len(jobs)} runs have ended")
                 if record["status"] == "failed":
                     say(f"{job.folder}: {record['reason']}")
         runs = [_load(job, out / job.folder, number) for number, job in enumerate(jobs)]

@@ -10,12 +10,16 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from rich.progress import Progress, TaskID
 
-from adiw.cli.console import StopRequest, one_line_errors, progress_bar, say
+from adiw.cli.console import StopRequest, TimedLines, one_line_errors, progress_bar, say
 from adiw.cli.settings_options import check_used, flag, parse_width, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.divergences.registry import find
 from adiw.engine.torchrun import local_device
+from adiw.experiments.compare import FOLDER as ALTERNATIVES
+from adiw.experiments.compare import compared_folds, comparison_rows, run_alternatives
+from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import method_name
 from adiw.experiments.resume import resumed_settings
 from adiw.experiments.run import WORKERS, Engine, no_log
@@ -23,12 +27,14 @@ from adiw.experiments.run import run as run_experiment
 from adiw.experiments.run_record import LAST
 from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve
 from adiw.integrations.trackers import Tracker, open_tracker
+from adiw.reports.grid import NONE, Box, Grid, Head, to_text
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1 [default: cuda if there is a GPU].")]
 Workers = Annotated[int, typer.Option(help="Number of processes that decode images.")]
 Capture = Annotated[bool, flag(help="On a GPU, replay the training step as a CUDA graph.")]
 Compiled = Annotated[bool, flag("--compile", help="Use torch.compile for the network and the weight estimation.")]
+FOLDS = 5  # of --compare for tables, whose networks train in seconds
 Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
 
@@ -56,6 +62,20 @@ def run(
     compiled: Compiled = False,
     quiet: Quiet = False,
     as_json: Annotated[bool, flag("--json", help="Print the result as JSON.")] = False,
+    compare: Annotated[
+        bool,
+        flag(
+            "--compare",
+            help="Also run uniform weights, fine-tuning and the trusted samples alone, and compare with them.",
+        ),
+    ] = False,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            help="With --compare, parts of the trusted samples that are held out in turn, each by runs of its own: "
+            "all trusted samples then judge. 1 judges by the samples of --hold-out [default: 5 for csv, else 1]."
+        ),
+    ] = None,
     tracker: Annotated[
         list[str] | None, typer.Option(help="Also log to tensorboard or mlflow, in the same folder; repeatable.")
     ] = None,
@@ -66,24 +86,56 @@ def run(
         settings, folder = _settings(given, out, resume)
         check_used(given, settings.method)
         check_at_least(0, workers=workers)
+        check_at_least(1, folds=folds)
         where = local_device(None if device is None else device_named(device))
         first = current_processes().rank == 0  # under torchrun, only rank 0 prints
-        engine = Engine(where, workers, capture, compiled, say if first else no_log)
+        silent = quiet or as_json or not first
         with (
-            progress_bar("epochs", quiet or as_json or not first) as bar,
+            progress_bar("epochs", silent) as bar,
             _tracking((tracker or []) if first else [], folder, settings) as track,
             StopRequest() as stop,
         ):
             task = bar.add_task(settings.method, total=settings.epochs, note="")
+            lines = TimedLines(silent or not bar.disable)
+
+            def stage(text: str) -> None:
+                bar.update(task, note=text)
+                lines.tell(text)
 
             def show(row: dict[str, Any]) -> None:
                 note = f"accuracy {row['accuracy']:.2f}"
                 bar.update(task, completed=row["epoch"], total=row["epochs"], note=note)
+                lines.tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
                 track(row)
 
-            result = run_experiment(settings, folder, data_root, engine, resume, show, stop)
-    if first:
-        print(json.dumps(result) if as_json else _summary(settings, result, folder))
+            engine = Engine(where, workers, capture, compiled, say if first else no_log, stage)
+            try:
+                result, dead = run_experiment(settings, folder, data_root, engine, resume, show, stop), None
+                if result["accuracy"] is not None:  # in place of the last stage
+                    bar.update(task, note=f"accuracy {result['accuracy']:.2f}")
+            except DeadRunError as error:
+                if not compare:
+                    raise
+                result, dead = {}, error
+            folds = folds or compared_folds(folder) or (FOLDS if settings.dataset == "csv" else 1)
+            if compare or (folder / ALTERNATIVES).is_dir():
+                result = run_alternatives(settings, folder, data_root, engine, folds, _bars(bar), stop)
+        if first:
+            print(json.dumps(result) if as_json else _summary(settings, result, folder, folds))
+        if dead is not None:
+            raise dead
+
+
+def _bars(bar: Progress) -> Callable[[str, dict[str, Any]], None]:
+    """A function that shows the progress of a run in a bar of its own."""
+    tasks: dict[str, TaskID] = {}
+
+    def show(method: str, row: dict[str, Any]) -> None:
+        if method not in tasks:
+            tasks[method] = bar.add_task(method, note="")
+        bar.update(tasks[method], completed=row["epoch"], total=row["epochs"], note=f"accuracy {row['accuracy']:.2f}")
+
+    return show
 
 
 def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, Any]:
@@ -110,17 +162,35 @@ def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Se
     return (resumed_settings(folder, given) if resume else settings), folder
 
 
-def _summary(settings: Settings, result: dict[str, Any], folder: Path) -> str:
+def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: int) -> str:
     epochs = result["epochs"] + result.get("fine_tune_epochs", 0)
     figure = f"mean of the last {min(LAST, epochs)} of {epochs} epochs, {result['judged_on']}"
     if "best" in result:
         held_out = f"best of {epochs} on {result['held_out']} held-out trusted samples"
         figure = f"{result['judged_on']}, epoch {result['best']['epoch']}, {held_out}; "
         figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
-    return (
-        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ({figure})\n"
-        f"files are in {folder}"
-    )
+    lines = [
+        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ({figure})",
+        f"files are in {folder}",
+    ]
+    if (result["verdict"] or {}).get("comparison"):
+        lines.append(
+            f"\n{to_text(_comparison(comparison_rows(folder, result, settings, folds), result['judged_on']))}"
+        )
+    return "\n".join([*lines, *([result["verdict"]["sentence"]] if result["verdict"] else [])])
+
+
+def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
+    """The run and its alternatives; differences are those on the held-out samples."""
+    names = ("method", judged_on, "held out", "difference", "95% interval")
+
+    def line(row: dict[str, Any]) -> list[Box]:
+        accuracies = [NONE if row[key] is None else f"{row[key]:.2f}" for key in ("accuracy", "held_out")]
+        told = "difference" in row
+        interval = f"{row['low']:+.1f} to {row['high']:+.1f}" if told else NONE
+        return list(map(Box, (row["method"], *accuracies, f"{row['difference']:+.1f}" if told else NONE, interval)))
+
+    return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)))
 
 
 def check_at_least(least: int, **options: int | None) -> None:

@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import Progress
 
 from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
+from adiw.cli.executors import Where
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, check_at_least, device_named
 from adiw.cli.settings_options import flag
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
+from adiw.experiments.executors import RETRIES, run_on
 from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.process_pool import run_in_processes
 from adiw.experiments.recipes import load
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
@@ -42,8 +44,23 @@ def sweep(
     path: Annotated[str | None, typer.Option(help="Folder of images, for the recipe imagenet-noise.")] = None,
     data_root: DataRoot = None,
     device: Device = None,
-    side_by_side: Annotated[int, typer.Option(help="Number of runs that share a GPU, each on its own stream.")] = 1,
-    processes: Annotated[int, typer.Option(help="Number of processes that share the runs.")] = 1,
+    executor: Annotated[str, typer.Option(help="Where runs are computed: local or ray.")] = "local",
+    side_by_side: Annotated[
+        int | None,
+        typer.Option(help="Number of runs that share a process and its GPU [default: found by measuring]."),
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Number of processes [default: one per GPU; on a CPU, cores / threads].")
+    ] = None,
+    gpus_per_run: Annotated[
+        float | None, typer.Option(help="Share of a GPU for each process or Ray task, such as 0.5 [default: 1].")
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(help="How often a run is started again after its process was killed.")
+    ] = RETRIES,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Longest time of a run, such as 2h; then it has failed [default: no limit].")
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +83,9 @@ def sweep(
         limit = None if budget is None else Budget(seconds_of(budget))
         recipe = load(name)
         check_at_least(1, trials=trials, side_by_side=side_by_side, processes=processes)
-        check_at_least(0, workers=workers)
+        check_at_least(0, workers=workers, retries=retries)
+        where = Where(executor, processes, gpus_per_run, retries)
+        longest = None if time_limit is None else seconds_of(time_limit, "--time-limit")
         engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
         folder = out or Path("runs") / recipe.name
         given = {"epochs": epochs, "selection": selection, "path": path}
@@ -75,11 +94,12 @@ def sweep(
             show_tables(folder, time)
             return
         planned = plan(recipe, Part(tuple(method or ()), tuple(shift or ()), trials, changes))
-        work = Sweep(Folder(folder), data_root, engine, side_by_side, processes)
+        work = Sweep(Folder(folder), data_root, engine, side_by_side, time_limit=longest)
         _check_data([job for job in planned if time or work.ended(job) is None], data_root)
         open_sweep(recipe, changes, folder)
+        bar = progress_bar("cells" if time else "", quiet)
         try:
-            complete = _time(work, planned, quiet) if time else _run(work, planned, recipe.name, quiet, limit)
+            complete = _time(work, planned, bar) if time else _run(work, planned, bar, recipe.name, limit, where)
         except Interrupted:
             show_tables(folder, time)
             if limit is None or not limit.spent():
@@ -99,10 +119,10 @@ def _check_data(planned: list[Planned], root: Path | None) -> None:
         load_data(dataset, root, path=path, target=target)
 
 
-def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
+def _time(work: Sweep, planned: list[Planned], bar: Progress) -> bool:
     """Time the cells that have no time yet; true if all could be timed."""
     complete = True
-    with progress_bar("cells", quiet) as bar, StopRequest(STOPPED) as stop:
+    with bar, StopRequest(STOPPED) as stop:
         task = bar.add_task("timing", total=sum(job.trial == 0 for job in planned), note="")
         for job, reason in work.time(planned, stop):
             bar.update(task, advance=1, note=f"{job.row}, {job.column}")
@@ -112,16 +132,18 @@ def _time(work: Sweep, planned: list[Planned], quiet: bool) -> bool:
     return complete
 
 
-def _run(work: Sweep, planned: list[Planned], name: str, quiet: bool, limit: Budget | None) -> bool:
+def _run(work: Sweep, planned: list[Planned], bar: Progress, name: str, limit: Budget | None, where: Where) -> bool:
     """Run what has not ended, within the time limit, and report the counts; true if all are done."""
-    with progress_bar("", quiet) as bar, StopRequest(STOPPED) as stop_requested:
+    states = {job: work.ended(job) or "left" for job in planned}
+    runs = list(states.values()).count("left")
+    with where.open(work, runs) as executor, bar, StopRequest(STOPPED) as stop_requested:
 
         def stop() -> bool:
             return stop_requested() or (limit is not None and limit.spent())
 
-        board = Board(bar, name, {job: work.ended(job) or "left" for job in planned})
+        board = Board(bar, name, states)
         try:
-            for job, record in run_in_processes(work, planned, board.row, stop):
+            for job, record in run_on(executor, work, planned, board.row, stop, where.retries):
                 work.write_record(job, record)
                 board.ended(job, record)
         finally:

@@ -37,6 +37,7 @@ def load(
     *,
     path: str | Path | None = None,
     target: str | None = None,
+    group: str | None = None,
     size: int = 224,
     seed: int = 0,
     verify: bool = True,
@@ -45,9 +46,9 @@ def load(
     """Load a data set by its name in DATASETS.
 
     root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
-    table;  target: label column of a table;  size: side of decoded images;  seed: of a table's split;
-    verify: compare the files with their published digests;  broken: an image that cannot be decoded is an error
-    when it is read ("refuse"), or excluded with a warning at the start ("skip").
+    table;  target: label column of a table;  group: its column that names groups of rows;  size: side of decoded
+    images;  seed: of a table's split;  verify: compare the files with their published digests;  broken: an image
+    that cannot be decoded is an error when it is read ("refuse"), or excluded with a warning at the start ("skip").
     A data set refuses options that it does not take.
     """
     if not isinstance(name, str) or name not in DATASETS:
@@ -55,7 +56,7 @@ def load(
     for what, value in (("root", root), ("path", path)):
         if not (value is None or isinstance(value, str | Path)) or "\0" in str(value):
             raise DataError(f"{what}: expected a path, found {value!r}")
-    options = Options(None if path is None else Path(path), target, size, seed, verify, broken)
+    options = Options(None if path is None else Path(path), target, group, size, seed, verify, broken)
     return DATASETS[name](data_root() if root is None else Path(root), options)
 
 

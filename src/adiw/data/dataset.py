@@ -1,8 +1,10 @@
 """What a loader returns: both splits, and what a model and a training loop need to know about them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles
@@ -17,6 +19,10 @@ class Data:
     mean, std: per channel, applied after /255 to uint8 images; empty for float vectors, which are already scaled.
     augment: random crop (padding 4) and flip on the device during training.
     picture: (channels, height, width) if the float vectors are images with values in 0 .. 1; else empty.
+    train_groups, test_groups: the group of each sample, a value of a column of a table; empty without groups.
+    numbering: where a person finds training sample number k; by default its position in the training set.
+    rows: (n,) that number of each training sample; None for its position.
+    describe: describe(position) is a training sample as its source has it, by column; None without columns.
 
     >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
     >>> data = Data("two", samples, samples, ("no", "yes"))
@@ -32,6 +38,11 @@ class Data:
     std: tuple[float, ...] = ()
     augment: bool = False
     picture: tuple[int, ...] = ()
+    train_groups: tuple[str, ...] = ()
+    test_groups: tuple[str, ...] = ()
+    numbering: str = ""
+    rows: Tensor | None = None
+    describe: Callable[[int], dict[str, str]] | None = None
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:
@@ -57,6 +68,11 @@ class Data:
                 f"(one per channel of uint8 images, none for float vectors), "
                 f"found {len(self.mean)} and {len(self.std)}"
             )
+
+    def find(self, positions: Tensor) -> tuple[Tensor, str]:
+        """(numbers (k,) of training samples in their source, which numbering that is)."""
+        numbering = self.numbering or f"position in the training set of {self.name}, from 0"
+        return positions if self.rows is None else self.rows[positions], numbering
 
     @property
     def num_classes(self) -> int:

@@ -34,13 +34,16 @@ def load_imagefolder(root: Path, options: Options) -> Data:
     classes = _class_names(train)
     if len(classes) < 2:
         raise DataError(f"{train}: expected at least two class folders, found {list(classes)}")
+    images = _files(train, classes, options.size, True, options.broken)
     return Data(
         name="imagefolder",
-        train=_files(train, classes, options.size, True, options.broken),
+        train=images,
         test=class_folders(test, classes, options.size, options.broken),
         classes=classes,
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),
+        numbering="position among the files of train, class by class in sorted order, from 0",
+        describe=lambda i: {"file": images.paths[i].relative_to(train).as_posix()},
     )
 
 

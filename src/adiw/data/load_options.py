@@ -17,13 +17,15 @@ from adiw.data.errors import DataError
 class Options:
     """Settings of a loader; each data set takes some of them and refuses the others.
 
-    path: the user's own folder or file;  target: label column;  size: side of decoded images;
+    path: the user's own folder or file;  target: label column;  group: column that names groups of rows;
+    size: side of decoded images;
     seed: of the train/test split;  verify: compare files with their published digests;
     broken: what to do with images that cannot be decoded, "refuse" or "skip".
     """
 
     path: Path | None = None
     target: str | None = None
+    group: str | None = None
     size: int = 224
     seed: int = 0
     verify: bool = True

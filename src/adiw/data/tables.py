@@ -60,7 +60,7 @@ def load_table(root: Path, options: Options) -> Data:
     Medians, means, standard deviations and the values of text columns are those of the training rows.
     One file is split 80/20 by options.seed within each class; root is not used.
     """
-    options.only("csv", "path", "target", "seed")
+    options.only("csv", "path", "target", "group", "seed")
     path = options.require_path("csv", f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
     tables = [read_table(_find(path, "train") if path.is_dir() else path, options.target)]
     if path.is_dir():
@@ -68,16 +68,38 @@ def load_table(root: Path, options: Options) -> Data:
         _check_same_columns(*tables)
     classes, numbers = class_names(tables[0]), number_columns(tables[0])
     x, y = [_numeric(table, numbers) for table in tables], [_encode(table, classes) for table in tables]
+    groups = [_groups(table, options.group) for table in tables]
+    rows = None
     if len(tables) == 1:
-        rows = stratified_split(y[0], round(TEST_SHARE * len(y[0])), options.seed)
-        x, y = [x[0].iloc[part.numpy()] for part in rows], [y[0][part] for part in rows]
+        parts = stratified_split(y[0], round(TEST_SHARE * len(y[0])), options.seed)
+        x, y, rows = [x[0].iloc[part.numpy()] for part in parts], [y[0][part] for part in parts], parts[0]
+        groups = [tuple(groups[0][row] for row in part.tolist()) if groups[0] else () for part in parts]
+    given = tables[0].features.astype("category")  # takes little memory
     transform = _transform(x[0], numbers, path)
     return Data(
         name="csv",
         train=Samples(_to_tensor(transform.fit_transform, x[0], path), y[0]),
         test=Samples(_to_tensor(transform.transform, x[1], path), y[1]),
         classes=classes,
+        train_groups=groups[0],
+        test_groups=groups[1],
+        numbering=f"row of {tables[0].path.name}, from 0 below the column names",
+        rows=rows,
+        describe=lambda i: {str(k): str(v) for k, v in given.iloc[i if rows is None else int(rows[i])].items()},
     )
+
+
+def _groups(table: Table, column: str | None) -> tuple[str, ...]:
+    """The values of the column that names the groups; empty without one."""
+    if column is None:
+        return ()
+    if column == table.target:
+        return tuple(table.labels)
+    if column not in table.features.columns:
+        raise DataError(
+            f"{table.path}: no column {column!r} for group; the columns are {', '.join(table.features.columns)}"
+        )
+    return tuple(table.features[column])
 
 
 def _find(folder: Path, name: str) -> Path:

@@ -52,10 +52,6 @@ class SingleProcess:
             )
         return False
 
-    def gather_batch(self, index: Tensor, finite: Tensor, padding: int) -> tuple[Tensor, Tensor, int | Tensor]:
-        """(index and finite of all processes' samples, number of samples)."""
-        return index, finite, len(index)
-
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
         """The rows of all processes, for each column."""
         return columns
@@ -72,9 +68,9 @@ class SingleProcess:
         """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x."""
         return 1.0
 
-    def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
-        """Mean of ``values`` over the samples of all processes."""
-        return values.mean()
+    def divisor(self, num_samples: int | Tensor) -> float | Tensor:
+        """What this process divides a sum over its samples by, for the mean over the samples of all processes."""
+        return num_samples
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes."""
@@ -125,14 +121,6 @@ class ProcessGroup:
         self.broadcast_state(method)
         return True
 
-    def gather_batch(self, index: Tensor, finite: Tensor, padding: int) -> tuple[Tensor, Tensor, int | Tensor]:
-        """(index (g,) and finite (g,) of all processes' samples, number of samples).
-
-        Parts shorter than the largest are padded with the index ``padding``, which counts as not finite.
-        """
-        all_index, all_finite = self.gather([index, finite], [padding, False])
-        return all_index, all_finite, (all_index < padding).sum()
-
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
         """The rows of all processes, (size * rows, ...), for each column (n, ...); None stays None.
 
@@ -180,13 +168,13 @@ class ProcessGroup:
         rows = -(-count // self.size)
         return torch.arange(self.rank * rows, (self.rank + 1) * rows, device=device)
 
-    def mean(self, values: Tensor, num_samples: int | Tensor) -> Tensor:
-        """This process's part of the mean over the samples of all processes.
+    def divisor(self, num_samples: int | Tensor) -> float | Tensor:
+        """What this process divides a sum over its samples by, for the mean over the samples of all processes.
 
-        DistributedDataParallel averages gradients over the processes. The average of these parts is the mean over all
-        samples, also if the processes have different numbers of samples.
+        DistributedDataParallel averages gradients over the processes. The average of the processes' parts is the mean
+        over all samples, also if the processes have different numbers of samples.
         """
-        return values.sum() * self.size / torch.as_tensor(num_samples).clamp_min(1)
+        return torch.as_tensor(num_samples).clamp_min(1) / self.size
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes."""

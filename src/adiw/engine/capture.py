@@ -1,28 +1,15 @@
-"""CUDA graphs: a step is captured once and then replayed, which avoids launching every kernel from the host."""
+"""Steps as CUDA graphs: a step is captured once and then replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Generator
 
 from adiw.distributed.process_group import is_initialized
-
-WARM_UP = 3  # eager calls before the capture: they allocate state and let cuDNN choose its algorithms
-
-
-class MemoryPool:
-    """Memory shared by graphs that never replay at the same time."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        """Use new memory. PyTorch keeps a failed capture open and allows no other one in the same memory."""
-        self.handle: Any = torch.cuda.graph_pool_handle()
+from adiw.reweighting.cuda_graphs import WARM_UP, MemoryPool, NotCaptured, capture
 
 
 class Captured:
@@ -52,7 +39,6 @@ class Captured:
         self.pool = pool
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.failed: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self.calls += 1
@@ -69,28 +55,12 @@ class Captured:
         return self.graph is not None
 
     def _capture(self) -> None:
-        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        generators, pool = list(self.generators()), self.pool or MemoryPool()
-        for generator in generators:
-            graph.register_generator_state(generator)
-        causes: list[RuntimeError] = []
+        self.pool = self.pool or MemoryPool()
         try:
-            # thread_local: calls of other threads, which train on their own streams, do not end this capture.
-            with torch.cuda.graph(graph, pool.handle, stream, capture_error_mode="thread_local"):
-                try:
-                    self.work()
-                except RuntimeError as error:
-                    causes.append(error)  # leaving the capture raises a second error, which hides this reason
-                    raise
-        except RuntimeError as error:
-            self.failed = graph  # kept alive: PyTorch's allocator may still refer to it
-            pool.renew()
-            with suppress(RuntimeError):  # the work runs eagerly even if PyTorch refuses another capture
-                _end_capture_of(generators)
+            self.graph, _ = capture(self.work, self.pool, self.generators())
+        except NotCaptured as reason:
             self.undo()
-            self.log(f"{self.name} are not captured as a graph ({_first_line((*causes, error)[0])})")
-        else:
-            self.graph = graph
+            self.log(f"{self.name} are not captured as a graph ({reason})")
 
 
 def why_not_captured(device: torch.device, reweight: Any) -> str | None:
@@ -111,20 +81,3 @@ def generators_of(reweight: Any) -> list[Generator]:
     randomness = getattr(reweight, "randomness", None)
     found = [] if randomness is None else [randomness.generator]
     return [generator for generator in found if generator.device.type == "cuda"]
-
-
-def _end_capture_of(generators: Iterable[Generator]) -> None:
-    """Make generators usable after a failed capture: they refuse to draw until a later capture succeeds."""
-    graph = torch.cuda.CUDAGraph()
-    for generator in generators:
-        graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-        _launch_kernel()
-
-
-def _launch_kernel() -> None:
-    torch.zeros((), device="cuda")  # PyTorch warns of a graph without kernels
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")

@@ -13,20 +13,20 @@ from adiw.engine.loop import autocast
 
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
-    """The numbers of top-1 and top-5 correct predictions, and the summed cross-entropy: (3,) float64 on the device.
+    """For each sample whether it is top-1 and top-5 correct, and its cross-entropy: (n, 3) float64 on the device.
 
     With five classes or fewer, every sample is top-5 correct.
     """
     model.eval()
-    sums = [torch.zeros(3, dtype=torch.float64, device=next(model.parameters()).device)]
+    rows = [torch.zeros(0, 3, dtype=torch.float64, device=next(model.parameters()).device)]
     for x, y in batches:
         with autocast(x.device, bf16):
             outputs = model(x).float()
         correct = outputs.topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
-        loss = cross_entropy(outputs, y, reduction="sum")
-        sums.append(torch.stack([correct[:, 0].sum().double(), correct.sum().double(), loss.double()]))
+        losses = cross_entropy(outputs, y, reduction="none")
+        rows.append(torch.stack([correct[:, 0].double(), correct.sum(1).double(), losses.double()], dim=1))
     model.train()
-    return torch.stack(sums).sum(0)
+    return torch.cat(rows)
 
 
 @torch.no_grad()

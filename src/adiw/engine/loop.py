@@ -12,9 +12,10 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from adiw.distributed.process_group import is_initialized
-from adiw.engine.capture import Captured, MemoryPool, generators_of, why_not_captured
+from adiw.engine.capture import Captured, generators_of, why_not_captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import TrainLoader
+from adiw.reweighting.cuda_graphs import MemoryPool
 
 Reweight = Callable[..., Tensor]
 
@@ -69,6 +70,7 @@ class Loop:
         self.total = torch.zeros((), dtype=torch.float64, device=device)
         self.timer = DeviceTimer(device)
         self.step: Callable[[], None] = self._step
+        self.on_step: Callable[[int, int], None] = lambda done, total: None  # after each step of an epoch
         # With a process group, the step itself evaluates the trusted samples and divides them among the processes.
         self.evaluate_validation: Callable[[], None] | None = (
             self._evaluate_validation if hasattr(reweight, "refresh_validation") and not is_initialized() else None
@@ -93,8 +95,10 @@ class Loop:
         self.timer.start()
         self.total.zero_()
         self.loader.set_epoch(epoch)
-        for _ in range(len(self.loader)):
+        total = len(self.loader)
+        for done in range(1, total + 1):
             self.train_batch()
+            self.on_step(done, total)
         self.timer.stop()
 
     def train_batch(self) -> None:

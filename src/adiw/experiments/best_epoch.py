@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from adiw.experiments.checked_io import Row
@@ -62,3 +63,25 @@ def score(row: Row) -> tuple[float, float]:
     """
     loss = row["held_out_loss"]
     return row["held_out_accuracy"], -loss if math.isfinite(loss) else -math.inf
+
+
+def right_in_other_parts(right: Tensor, part: Tensor | None = None) -> Tensor:
+    """(m,) which held-out samples are predicted correctly, each by an epoch that was chosen without it.
+
+    ``right`` (epochs, m) are the correct predictions after each epoch. An epoch that is the best on the samples that
+    judge it looks better than it is. So the samples are divided into parts, (m,) numbers from 0, by default two
+    halves, and each is judged by the epoch that is the best on the others: all samples judge, and none judges an
+    epoch that it chose. Of equal epochs, the one whose neighbours are best is taken.
+
+    >>> right_in_other_parts(torch.tensor([[1, 1, 0, 0], [1, 0, 1, 1]], dtype=torch.bool))
+    tensor([ True, False, False,  True])
+    """
+    part = torch.arange(right.shape[1]) % 2 if part is None else part
+    found = torch.zeros(right.shape[1], dtype=torch.bool)
+    for number in part.unique().tolist():
+        own = part == number
+        means = right[:, ~own if bool((~own).any()) else own].double().mean(1)
+        padded = torch.cat([means[:1], means, means[-1:]])
+        epoch = int((means + 1e-6 * (padded[:-2] + padded[2:])).argmax())
+        found[own] = right[epoch, own]
+    return found

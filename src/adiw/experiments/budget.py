@@ -27,7 +27,7 @@ class Budget:
         return time.monotonic() >= self.end
 
 
-def seconds_of(text: str) -> float:
+def seconds_of(text: str, option: str = "--budget") -> float:
     """Seconds of a duration such as 25m, 90s or 1h30m.
 
     >>> seconds_of("1h30m"), seconds_of("90s")
@@ -35,8 +35,8 @@ def seconds_of(text: str) -> float:
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise SettingsError(f"--budget must be a duration such as 25m, 90s or 1h30m, got {text!r}")
+        raise SettingsError(f"{option} must be a duration such as 25m, 90s or 1h30m, got {text!r}")
     total = sum(float(number) * UNITS[unit] for number, unit in parts)
     if total <= 0:
-        raise SettingsError(f"--budget must be positive, got {text!r}")
+        raise SettingsError(f"{option} must be positive, got {text!r}")
     return total

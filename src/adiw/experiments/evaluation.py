@@ -17,6 +17,7 @@ from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
 from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.last_pass import Pass, observe
 
 AnySamples = Samples | ImageFiles
 
@@ -40,12 +41,17 @@ class Evaluation:
         self.sizes = [len(samples) for samples in sets]
         self.sets = [self._to_device(self._local_part(samples)) for samples in sets]
         self.figures = torch.zeros(len(sets), 3, dtype=torch.float64, device=device)
+        self.right = torch.zeros(sum(self.sizes[1:]), dtype=torch.float64, device=device)
         in_memory = all(isinstance(samples, Samples) for samples in sets)
         self._work = Captured(self._evaluate, lambda line: None) if capture and in_memory else self._evaluate
         self.timer = DeviceTimer(device)
 
     def queue(self) -> None:
-        """Queue an evaluation; its figures are in ``figures``: (number of sets, 3), as of ``evaluate``."""
+        """Queue an evaluation.
+
+        ``figures`` (number of sets, 3) are then the sums of ``evaluate``, and ``right`` (number held out,) is one
+        for each held-out sample that is predicted correctly.
+        """
         self.timer.start()
         self._work()
         self.timer.stop()
@@ -66,6 +72,17 @@ class Evaluation:
         found: Tensor = self.processes.gather([own], [-1], -(-len(samples) // self.processes.size))[0]
         return found[found >= 0]
 
+    def observe(self, samples: AnySamples, criterion: nn.Module) -> Pass:
+        """Losses, predictions and features of all samples, in evaluation mode; each process observes a part."""
+        with torch.compiler.set_stance("force_eager"):
+            batches = self.batches(self._local_part(samples))
+            own = observe(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
+        rows = -(-len(samples) // self.processes.size)
+        found = own.map(lambda tensor: self.processes.gather([tensor], [-1], rows)[0])
+        assert found.targets is not None
+        is_sample = found.targets >= 0
+        return found.map(lambda tensor: tensor[is_sample])
+
     def batches(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, without augmentation."""
         if isinstance(samples, Samples):
@@ -81,8 +98,12 @@ class Evaluation:
     def _evaluate(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
             found = [evaluate(self.model, self.batches(samples), self.bf16) for samples in self.sets]
-        self.figures.copy_(torch.stack(found))
+        self.figures.copy_(torch.stack([rows.sum(0) for rows in found]))
         self.processes.sum_([self.figures])
+        if len(self.sets) > 1:
+            own = self.processes.part(len(self.right))
+            self.right.zero_()[own.start : own.stop].copy_(found[1][:, 0])
+            self.processes.sum_([self.right])
 
     def _local_part(self, samples: AnySamples) -> AnySamples:
         """The samples that this process evaluates."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,23 +13,21 @@ from torch import Tensor
 from adiw.data import ImageFiles
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.splits import Splits
-from adiw.experiments.weight_ranking import lowest_first, weight_score
 
 EACH = 24  # pictures of the lowest, and of the highest weights
+LEAST_TRUSTED = 200  # pictures for the audit
 SIDE = 96  # pixels: larger pictures would make reports large
 
 
-def write_gallery(
-    folder: Folder, splits: Splits, labels: Tensor, weights: Tensor, history: Mapping[int, Tensor]
-) -> None:
-    """Write gallery.npy and gallery.json for image data whose weights differ.
+def write_gallery(folder: Folder, splits: Splits, labels: Tensor, weights: Tensor, order: Tensor) -> None:
+    """Write gallery.npy and gallery.json for image data.
 
     labels: (4, n) position in the training set as loaded, given, true and predicted label;  weights: (n,);
-    history: epoch -> weights (n,).
+    order: (k,) positions by the audit, least trusted first.
     """
     for old in ("gallery.npy", "gallery.json"):
         folder.remove(old)
-    groups = choose(weights, history)
+    groups = choose(weights, order)
     found = pictures(splits, torch.cat([torch.zeros(0, dtype=torch.int64), *groups.values()]))
     if found is None or not groups:
         return
@@ -38,23 +35,20 @@ def write_gallery(
     folder.write_json("gallery.json", {"pictures": _entries(splits, groups, weights, labels)})
 
 
-def choose(weights: Tensor, history: Mapping[int, Tensor]) -> dict[str, Tensor]:
-    """Indices of the lowest and highest last weights, ties in order of index, and of the lowest scores over epochs.
+def choose(weights: Tensor, order: Tensor) -> dict[str, Tensor]:
+    """Positions of the lowest and highest last weights, ties in their order, and of the least trusted samples.
 
-    Empty where all weights are equal, or where one is not finite, as in a dead run.
+    Lowest and highest are missing where all weights are equal. Empty where one is not finite, as in a dead run.
 
-    >>> {end: index.tolist() for end, index in choose(torch.tensor([1.0, 0.0, 2.0, 0.0]), {}).items()}
-    {'lowest': [1, 3], 'highest': [2, 0], 'least trusted': [1, 3, 0, 2]}
+    >>> found = choose(torch.tensor([1.0, 0.0, 2.0, 0.0]), torch.tensor([3, 1, 0, 2]))
+    >>> {end: index.tolist() for end, index in found.items()}
+    {'lowest': [1, 3], 'highest': [2, 0], 'least trusted': [3, 1, 0, 2]}
     """
-    if bool((weights == weights[:1]).all()) or not bool(weights.isfinite().all()):
+    if not bool(weights.isfinite().all()):
         return {}
-    k, last, epochs = min(EACH, len(weights) // 2), weights.numpy(), sorted(history)
-    scores = weight_score(np.array([history[epoch].numpy() for epoch in epochs]), epochs, last)
-    return {
-        "lowest": weights.argsort(stable=True)[:k],
-        "highest": (-weights).argsort(stable=True)[:k],
-        "least trusted": torch.from_numpy(lowest_first(scores, last)[: 2 * k]),
-    }
+    k, equal = min(EACH, len(weights) // 2), bool((weights == weights[:1]).all())
+    ends = {"lowest": weights.argsort(stable=True)[:k], "highest": (-weights).argsort(stable=True)[:k]}
+    return ({} if equal else ends) | {"least trusted": order[:LEAST_TRUSTED]}
 
 
 def pictures(splits: Splits, index: Tensor) -> NDArray[np.uint8] | None:

@@ -83,9 +83,12 @@ def check_deviations(base: Recipe, ours: Recipe) -> None:
 
 
 def _differences(base: Recipe, ours: Recipe) -> dict[tuple[str, str], tuple[Any, Any]]:
-    """(setting, row) -> (value in base, value in ours) for every setting that differs in any column."""
+    """(setting, row) -> (value in base, value in ours) for every setting that differs in any column.
+
+    Rows that ``ours`` adds come after those of ``base``.
+    """
     found: dict[tuple[str, str], tuple[Any, Any]] = {}
-    for old, new in zip(base.rows, ours.rows, strict=True):
+    for old, new in zip(base.rows, ours.rows, strict=False):
         for column in base.columns:
             before, after = (one.settings(row, column, 0).as_dict() for one, row in ((base, old), (ours, new)))
             found |= {(key, old.label): (before[key], after[key]) for key in before if before[key] != after[key]}

@@ -2,8 +2,8 @@
 
 A recipe states ``title``, ``about``, ``trials``, ``measures``, the ``[settings]`` of all runs, ``[[column]]`` and
 ``[[row]]`` tables with settings of their own, and the paper's figures. A recipe with ``base`` changes one of the
-paper's recipes: ``[settings]`` for all rows, ``[rows.LABEL]`` for one row, and a ``[[deviation]]`` for every setting
-that differs.
+paper's recipes: ``[settings]`` for all rows, ``[rows.LABEL]`` for one row, ``[[row]]`` for a new one,
+and a ``[[deviation]]`` for every setting that differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Entry", "Recipe", "load", "load_file", "names"]
 
 MEASURES = ("accuracy", "top5")
 _KEYS = ("title", "about", "trials", "measures", "settings", "column", "row", "paper")
-_KEYS_WITH_BASE = ("base", "title", "about", "trials", "settings", "rows", "deviation")
+_KEYS_WITH_BASE = ("base", "title", "about", "trials", "settings", "rows", "row", "deviation")
 _FIGURE = re.compile(r"(\d+(?:\.\d+)?) \((\d+(?:\.\d+)?)\)")
 
 
@@ -97,13 +97,21 @@ def _with_base(given: dict[str, Any]) -> Recipe:
     deviations = given.get("deviation", [])
     for deviation in deviations:
         _check_deviation_keys(deviation)
+    added = entries(given, "row") if "row" in given else ()
+    for row in added:
+        if row.label in {known.label for known in base.rows}:
+            raise SettingsError(
+                f"[[row]] {row.label} is a row of {base.name}: write [rows.{row.label!r}] to change it"
+            )
+    none = {row.label: [None] * len(base.columns) for row in added}
     return replace(
         base,
         title=text_of(given, "title"),
         about=text_of(given, "about"),
         trials=given.get("trials", base.trials),
         common={**base.common, **table_of(given, "settings")},
-        rows=tuple(Entry(row.label, {**row.settings, **changes.get(row.label, {})}) for row in base.rows),
+        rows=(*(Entry(row.label, {**row.settings, **changes.get(row.label, {})}) for row in base.rows), *added),
+        paper={measure: {**figures, **none} for measure, figures in base.paper.items()},
         deviations=tuple({**deviation, "chosen": text_of(deviation, "chosen")} for deviation in deviations),
     )
 

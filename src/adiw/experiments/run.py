@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,17 @@ import torch
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
+from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
+from adiw.experiments.class_figures import class_figures
 from adiw.experiments.dead_run import DeadRunError, check_alive
+from adiw.experiments.diagnosis import (
+    group_tables,
+    raise_epoch_alarms,
+    raise_final_alarms,
+    verdict_of_run,
+    why_collapsed,
+)
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.methods import find
 from adiw.experiments.provenance import commit, provenance
@@ -27,11 +36,13 @@ from adiw.experiments.settings import Settings
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.alarms import Alarm
 
 SAVE_EVERY = 10.0  # least seconds between two checkpoints
 FILES = (  # of a run that has ended; checkpoints hold their own digest
     *("config.json", "metrics.jsonl", "timing.jsonl", "result.json", "weights.npy", "labels.npy", "classes.json"),
-    *("weight_history.npy", "weight_history.json", "gallery.npy", "gallery.json"),
+    *("weight_history.npy", "weight_history.json", "gallery.npy", "gallery.json", "audit.npy", "audit.json"),
+    "held_out.npy",
 )
 WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than cores
 OnEpoch = Callable[[Row], None]
@@ -55,6 +66,7 @@ class Engine:
         capture: on a GPU, capture the training step as a graph and replay it.
         compiled: use torch.compile, see ``TrainingRun``.
         log: gets a line of text, such as why steps are not captured.
+        stage: gets what the run does now, such as "epoch 2, step 40 of 900", a few times a second at most.
     """
 
     device: torch.device | None = None
@@ -62,6 +74,7 @@ class Engine:
     capture: bool = True
     compiled: bool = False
     log: Callable[[str], None] = no_log
+    stage: Callable[[str], None] = no_log
 
     def resolve_device(self) -> torch.device:
         """``device``, or its default."""
@@ -116,10 +129,12 @@ def run_epochs(
     commit()  # caches the commit of the start
     device = engine.resolve_device()
     folder, state = _open(out, settings, resume, device)
+    engine.stage("reading the data")
     splits = load_splits(settings, root)
     if settings.hold_out and splits.held_out is None:
         share = f"{settings.hold_out:g} of {len(splits.trusted)} trusted samples"
         engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
+    engine.stage("building the network and the method")
     try:
         training = engine.start(settings, splits)
     except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
@@ -128,16 +143,25 @@ def run_epochs(
     if state is not None:
         with explain_mismatch(out):
             training.restore(state)
+    training.watch_steps(engine.stage)
     folder.remove("result.json")  # a resumed run has no result yet
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
     folder.write_sums("config.json")
     folder.write_rows("metrics.jsonl", training.metrics)
     folder.write_rows("timing.jsonl", training.timing)
-    status, reason = yield from _train(training, folder, progress, stop)
+    status, reason = yield from _train(training, folder, progress, stop, engine.log)
+    predicted = training.predict(splits.test)
+    if status == "done":
+        _log_alarms(raise_final_alarms(training), engine.log)
+        reason = why_collapsed(training, predicted)
+        status = "done" if reason is None else "dead"
     result = _result(settings, device, status, reason, training)
+    result["groups"] = group_tables(training, predicted)
+    result["predictions"] = class_figures(splits, predicted)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
+    engine.stage("auditing the labels")
     _write_outcome(training, folder, result)
     training.processes.wait()  # until the files are written: torchrun ends all processes when one fails
     if status == "dead":
@@ -174,6 +198,8 @@ def _result(
         "status": status,
         "reason": reason,
         **figures,
+        "alarms": [] if training is None else [asdict(alarm) for alarm in training.alarms],
+        "verdict": None if training is None else verdict_of_run(training),
         "judged_on": "selection split" if settings.selection else "test set",
         "settings": settings.as_dict(),
         **provenance(device),
@@ -181,7 +207,11 @@ def _result(
 
 
 def _train(
-    training: TrainingRun, folder: Folder, progress: OnEpoch, stop: Callable[[], bool]
+    training: TrainingRun,
+    folder: Folder,
+    progress: OnEpoch,
+    stop: Callable[[], bool],
+    log: Callable[[str], None],
 ) -> Generator[None, None, tuple[str, str | None]]:
     """Train until the last epoch, or until the run is dead: (status, reason). A resumed dead run stays dead."""
     saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.epochs
@@ -199,6 +229,7 @@ def _train(
         folder.append_row("metrics.jsonl", row)
         folder.append_row("timing.jsonl", training.timing[-1])
         progress({**row, "epochs": epochs})
+        _log_alarms(raise_epoch_alarms(training), log)
         reason = _cause_of_death(training)
         stopping = training.processes.any(stop())
         ending = reason is not None or training.epoch == epochs
@@ -210,6 +241,11 @@ def _train(
             training.processes.wait()
             raise Interrupted(f"stopped after epoch {training.epoch} of {epochs}; continue with --resume")
     return ("done", None) if reason is None else ("dead", reason)
+
+
+def _log_alarms(found: list[Alarm], log: Callable[[str], None]) -> None:
+    for alarm in found:
+        log(f"epoch {alarm.epoch}, {alarm}")
 
 
 def _cause_of_death(training: TrainingRun) -> str | None:
@@ -226,7 +262,7 @@ def _cause_of_death(training: TrainingRun) -> str | None:
 
 def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]) -> None:
     """Write weights, their history, labels and predictions; result.json last, since it marks a complete folder."""
-    predicted = training.predict()
+    audit = training.audit()
     if training.processes.rank > 0:
         return
     weights, splits = training.weights().cpu(), training.splits
@@ -236,10 +272,14 @@ def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]
     folder.write_array("weight_history.npy", np.stack(history) if epochs else np.zeros((0, 0), np.float32))
     folder.write_json("weight_history.json", {"epochs": epochs})
     shifted = splits.shifted
+    predicted = torch.as_tensor(audit.predicted)
     labels = torch.stack([shifted.keep, shifted.y, shifted.true_y, predicted]).cpu()
     folder.write_array("labels.npy", labels.numpy())
     folder.write_json("classes.json", list(splits.data.classes))
+    write_audit(folder, audit)
     if training.method.trains_on != "trusted":  # val-only weights trusted samples alone
-        write_gallery(folder, splits, labels, weights, training.history)
+        write_gallery(folder, splits, labels, weights, torch.from_numpy(audit.order.copy()))
+    if training.held_out:
+        folder.write_array("held_out.npy", torch.stack(training.held_out).numpy())
     folder.write_json("result.json", result)
     folder.write_sums(*FILES)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +93,27 @@ class NullFolder(Folder):
 
     def _write(self, name: str, payload: bytes) -> None:
         pass
+
+
+@contextmanager
+def only_process(path: Path) -> Iterator[Callable[[], bool]]:
+    """A function that returns whether this process has the folder for itself; once true, it stays true in the block.
+
+    The operating system releases the lock when the process ends, even if it is killed.
+    """
+    Folder(path).create()
+    handle = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+
+    def locked() -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            pass
+        return True
+
+    try:
+        yield locked
+    finally:
+        os.close(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
@@ -41,6 +42,14 @@ _POSITIVE: Rule = is_positive, "a positive number"
 _NOT_NEGATIVE: Rule = partial(is_number, least=0), "a number of at least 0"
 _SEED: Rule = lambda value: is_count(value) and value < 2**32, f"from 0 to {2**32 - 1}"
 _SHARE: Rule = lambda value: is_number(value, least=0) and value < 1, "at least 0 and below 1"
+
+
+def _is_fold(value: Any) -> bool:
+    match = re.fullmatch(r"(\d+)/(\d+)", value) if isinstance(value, str) else None
+    return match is not None and 1 <= int(match[1]) <= int(match[2]) and int(match[2]) >= 2
+
+
+_FOLD: Rule = _is_fold, "a part and the number of parts, such as 2/5"
 
 
 def _setting(
@@ -86,6 +95,9 @@ class Settings:
     dataset: str = _data("digits", "Data set, see 'adiw list'")
     path: str | None = _data(None, "File or folder of the data, for csv and imagefolder")
     target: str | None = _data(None, "Label column, for csv", unset="the last column")
+    group: str | None = _data(
+        None, "Column whose values are groups to report on separately, for csv", unset="none", recorded=False
+    )
     shift: str = _data("symmetric:0.4", "Simulated shift, see 'adiw list'; none keeps the data as loaded")
     trusted: int | None = _data(
         None, "Number of trusted samples to draw", unset="1000, or 10 of each class for class-prior"
@@ -106,6 +118,13 @@ class Settings:
         "0 keeps the last epoch",
         rule=_SHARE,
         unset=f"{HOLD_OUT}, in recipes 0",
+        recorded=False,
+    )
+    fold: str | None = _data(
+        None,
+        "Hold out this part of the trusted samples instead, such as 2/5 for the second of five; --compare uses it",
+        rule=_FOLD,
+        unset="none",
         recorded=False,
     )
     selection: int = _data(

@@ -18,6 +18,15 @@ LEAST_HELD_OUT = 20  # samples; each of fewer ones is more than five points of a
 
 
 @dataclass(frozen=True)
+class Groups:
+    """The group of each training sample (n,) and of each test sample (m,), -1 for one that no training sample has."""
+
+    names: list[str]
+    train: Tensor
+    test: Tensor
+
+
+@dataclass(frozen=True)
 class Splits:
     """The samples of a run, by what they are used for."""
 
@@ -26,7 +35,8 @@ class Splits:
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
-    held_out: Samples | ImageFiles | None = None  # trusted samples that only decide which epoch is the best
+    held_out: Samples | ImageFiles | None = None  # trusted samples that find the best epoch and judge the network
+    groups: Groups | None = None  # of the column that ``group`` names
 
     @property
     def truth_known(self) -> bool:
@@ -54,9 +64,11 @@ class Splits:
 def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     """Load the data set, hold out the selection split if there is one, and shift the remaining training samples."""
     path = None if settings.path is None else Path(settings.path)
-    data = load(settings.dataset, root, path=path, target=settings.target, broken=settings.broken_images)
+    target, group, broken = settings.target, settings.group, settings.broken_images
+    data = load(settings.dataset, root, path=path, target=target, group=group, broken=broken)
     generator = Generator().manual_seed(settings.seed)
     train, test, positions = data.train, data.test, torch.arange(len(data.train))
+    selected: Tensor | None = None
     if settings.selection:
         positions, selected = _draw(len(train), settings.selection, generator)
         test = without_augmentation(train.subset(selected, train.y[selected]))
@@ -77,7 +89,18 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
         trusted, held_out = (trusted.subset(part, trusted.y[part]) for part in (stays, leaves))
     shifted_train = train.subset(shifted.keep, shifted.y)
     shifted = replace(shifted, keep=positions[shifted.keep])
-    return Splits(data, shifted_train, trusted, test, shifted, held_out)
+    return Splits(data, shifted_train, trusted, test, shifted, held_out, _groups(data, shifted.keep, selected))
+
+
+def _groups(data: Data, train: Tensor, selected: Tensor | None) -> Groups | None:
+    """The groups of the training samples at these positions, and of the test set or the ``selected`` samples."""
+    if not data.train_groups:
+        return None
+    names = sorted(set(data.train_groups))
+    number = {name: k for k, name in enumerate(names)}
+    loaded = torch.tensor([number[name] for name in data.train_groups])
+    test = torch.tensor([number.get(name, -1) for name in data.test_groups])
+    return Groups(names, loaded[train], test if selected is None else loaded[selected])
 
 
 def _shift(settings: Settings, train: Samples | ImageFiles, num_classes: int, generator: Generator) -> Shifted:
@@ -98,6 +121,8 @@ def _held_out_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor] 
 
     Both parts have the proportions of the classes, and at least one sample of each class stays.
     """
+    if settings.fold is not None:
+        return _fold_positions(y, settings)
     count = round(settings.hold_out * len(y))
     if count < LEAST_HELD_OUT:
         return None
@@ -105,6 +130,23 @@ def _held_out_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor] 
         return stratified_split(y, count, settings.seed)
     except DataError:  # most classes have a single sample
         return None
+
+
+def _fold_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
+    """Positions of the trusted samples that stay and that are held out, for part k/K.
+
+    The parts have the proportions of the classes. The only sample of a class stays in all parts.
+    """
+    assert settings.fold is not None
+    number, folds = map(int, settings.fold.split("/"))
+    order = torch.randperm(len(y), generator=Generator().manual_seed(settings.seed))
+    order = order[y[order].argsort(stable=True)]  # by class, at random within each
+    out = torch.zeros(len(y), dtype=torch.bool)
+    out[order[number - 1 :: folds]] = True
+    out &= torch.bincount(y)[y] > 1
+    if not bool(out.any()):
+        raise SettingsError(f"part {settings.fold} of {len(y)} trusted samples is empty: use fewer folds")
+    return (~out).nonzero().flatten(), out.nonzero().flatten()
 
 
 def without_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,25 @@ from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.plan import Planned
 from adiw.experiments.provenance import provenance
-from adiw.experiments.run import Engine, Interrupted, run, run_epochs
-from adiw.experiments.run_folder import Folder
+from adiw.experiments.run import DEFAULT, Engine, Interrupted, run, run_epochs
+from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
+from adiw.experiments.side_by_side import Ramp, Width, has_memory_for_one_more
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
 TIMED_EPOCHS = 4  # the first one is a warm-up
 STOPPED = "stopped; the same command resumes"
 OnRunEpoch = Callable[[Planned, dict[str, Any]], None]
+
+
+@dataclass
+class _Active:
+    """A run in progress."""
+
+    job: Planned
+    epochs: Iterator[None]
+    rounds: int = 0
+    together: int = 1  # most runs that shared the process with it, itself included
 
 
 class Sweep:
@@ -33,15 +46,22 @@ class Sweep:
         folder: the folder with recipe.json, see ``adiw.experiments.resume.open_sweep``.
         root: folder of the data sets.
         engine: how runs are computed.
-        side_by_side: runs that share a process and its device.
-        processes: processes, each with ``side_by_side`` runs.
+        side_by_side: runs that share a process and its device; None finds the number on a GPU, and is one on a CPU.
+        processes: processes that share the machine, each with ``side_by_side`` runs.
+        time_limit: longest seconds of a run; a run that takes longer is recorded as failed.
     """
 
     def __init__(
-        self, folder: Folder, root: Path | None, engine: Engine, side_by_side: int = 1, processes: int = 1
+        self,
+        folder: Folder,
+        root: Path | None = None,
+        engine: Engine = DEFAULT,
+        side_by_side: int | None = 1,
+        processes: int = 1,
+        time_limit: float | None = None,
     ) -> None:
         self.folder, self.root, self.engine = folder, root, engine
-        self.side_by_side, self.processes = side_by_side, processes
+        self.side_by_side, self.processes, self.time_limit = side_by_side, processes, time_limit
 
     def ended(self, job: Planned) -> str | None:
         """How this run ended: "done" or "dead"; None if it has not ended.
@@ -75,54 +95,79 @@ class Sweep:
         finishes its epoch and saves a checkpoint; then ``Interrupted`` is raised.
         """
         recorded = self._ended_trials()
-        waiting, stopped = iter(planned), False
-        active: list[tuple[Planned, Iterator[None]]] = []
+        waiting, stopped, width = iter(planned), False, self._width()
+        active: list[_Active] = []
         while True:
-            while len(active) < self.side_by_side and not stop() and (job := next(waiting, None)) is not None:
+            while len(active) < width.limit and not stop() and (job := next(waiting, None)) is not None:
                 if self.ended(job) is None:
-                    active.append((job, _own_randomness(self._start(job, progress, stop))))
+                    active.append(_Active(job, _own_randomness(self._start(job, progress, stop))))
                 elif (job.row, job.column, job.trial) not in recorded:  # killed before it was recorded
-                    yield job, run_record(self.folder.path / job.folder)
+                    yield job, {**run_record(self.folder.path / job.folder), "side_by_side": width.limit}
             if not active:
                 break
+            together = len(active)
             for item in list(active):
+                item.rounds, item.together = item.rounds + 1, max(item.together, together)
                 try:
-                    record = self._advance(*item)
+                    record = self._advance(item, stop)
                 except Interrupted:
                     stopped = True
                     active.remove(item)
                     continue
                 if record is not None:
                     active.remove(item)
-                    yield item[0], record
+                    yield item.job, {**record, "side_by_side": item.together}
+            width.end_round([item.rounds for item in active])
         if stopped or next(waiting, None) is not None:
             raise Interrupted(STOPPED)
 
+    def _width(self) -> Width:
+        """How many runs share this process."""
+        device = self.engine.resolve_device()
+        if self.side_by_side is None and device.type == "cuda":
+            return Ramp(partial(has_memory_for_one_more, device), self.engine.log)
+        return Width(self.side_by_side or 1)
+
     def _start(self, job: Planned, progress: OnRunEpoch, stop: Callable[[], bool]) -> Iterator[None]:
         out = self.folder.path / job.folder
-        begun = (out / "config.json").exists()
-        progress(job, {"epoch": 0})
-        return run_epochs(job.settings, out, self.root, self.engine, begun, lambda row: progress(job, row), stop)
+        with only_process(out) as alone:
+            while not alone():
+                if stop():
+                    raise Interrupted(STOPPED)
+                time.sleep(0.1)
+                yield
+            if (out / "result.json").exists():  # another process has ended it
+                return
+            progress(job, {"epoch": 0})
+            begun, end = (out / "config.json").exists(), time.monotonic() + (self.time_limit or math.inf)
+            on_epoch, enough = partial(progress, job), lambda: stop() or time.monotonic() >= end
+            yield from run_epochs(job.settings, out, self.root, self.engine, begun, on_epoch, enough)
 
-    def _advance(self, job: Planned, epochs: Iterator[None]) -> dict[str, Any] | None:
+    def _advance(self, item: _Active, stop: Callable[[], bool]) -> dict[str, Any] | None:
         """Let a run queue its next epoch: None, or its record when it has ended."""
-        out = self.folder.path / job.folder
         try:
-            next(epochs)
+            next(item.epochs)
         except (StopIteration, DeadRunError):
-            return run_record(out)
+            return run_record(self.folder.path / item.job.folder)
         except Interrupted:
-            raise
+            if self.time_limit is None or stop():
+                raise
+            reason = f"not finished within its time limit of {self.time_limit:g} s; the same command resumes it"
+            return self.failed(item.job, reason)
         except Exception as error:  # the table reports it, and the other runs continue
-            where = provenance(self.engine.resolve_device())
-            return {"status": "failed", "reason": _in_one_line(error), "settings": job.settings.as_dict(), **where}
+            return self.failed(item.job, in_one_line(error))
         return None
+
+    def failed(self, job: Planned, reason: str) -> dict[str, Any]:
+        """The record of a run that failed."""
+        where = provenance(self.engine.resolve_device())
+        return {"status": "failed", "reason": reason, "settings": job.settings.as_dict(), **where}
 
     def write_record(self, job: Planned, record: dict[str, Any]) -> None:
         """Append the record to results.jsonl."""
         where = {"row": job.row, "column": job.column, "trial": job.trial, "folder": job.folder}
-        together = self.side_by_side * self.processes
-        self.folder.append_row(RESULTS, {**where, "side_by_side": together, **record})
+        together = record.get("side_by_side", 1) * self.processes
+        self.folder.append_row(RESULTS, {**where, **record, "side_by_side": together})
 
     def records(self, name: str) -> list[dict[str, Any]]:
         """All records of a file so far."""
@@ -148,7 +193,7 @@ class Sweep:
             except Interrupted:
                 raise Interrupted(STOPPED) from None
             except Exception as error:  # the other cells are still timed
-                yield job, _in_one_line(error)
+                yield job, in_one_line(error)
                 continue
             kept = ("epochs", "seconds_per_epoch", "settings", "engine", "versions", "hardware", "commit")
             self.folder.append_row(TIMING, {"row": job.row, "column": job.column, **{k: result[k] for k in kept}})
@@ -186,9 +231,9 @@ def _set_random_state(state: list[Tensor]) -> None:
         torch.cuda.set_rng_state(state[1])
 
 
-def _in_one_line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     """
-    >>> _in_one_line(ValueError("too large\\nby far"))
+    >>> in_one_line(ValueError("too large\\nby far"))
     'ValueError: too large'
     """
     lines = str(error).strip().splitlines() or [""]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -27,11 +29,15 @@ from adiw.experiments.resume import check_same
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, with_augmentation
+from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.audit import FIRST, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
+BETWEEN = 0.25  # seconds between two reports of the step
 COMPILED_VERSIONS = 64  # versions of the same code that torch.compile may cache
 FINE_TUNE_BATCH, FINE_TUNE_RATE = 8, 0.1  # the best, or close to it, on the development half of the gauntlet
 WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
@@ -67,6 +73,8 @@ class TrainingRun:
         self.metrics: list[Row] = []
         self.timing: list[Row] = []
         self.history: dict[int, Tensor] = {}
+        self.held_out: list[Tensor] = []  # after each epoch, which held-out samples are predicted correctly
+        self.alarms: list[Alarm] = []
         self.best = BestEpoch()
         self.method = find(settings.method)
         self.train_set = self.method.train_set(splits)
@@ -164,6 +172,20 @@ class TrainingRun:
             return self.fine_tuning, len(self.splits.trusted), FINE_TUNE_RATE * self.settings.lr
         return self.loop, len(self.train_set), self.settings.learning_rate(self.epoch)
 
+    def watch_steps(self, stage: Callable[[str], None]) -> None:
+        """Call ``stage`` with the step of the epoch, at most every ``BETWEEN`` seconds."""
+        told = time.monotonic()
+
+        def tell(done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told > BETWEEN:
+                told = time.monotonic()
+                stage(f"epoch {self.epoch + 1}, step {done} of {total}")
+
+        for loop in (self.loop, self.fine_tuning):
+            if loop is not None:
+                loop.on_step = tell
+
     def queue_epoch(self) -> None:
         """Queue an epoch of training and its evaluation on the device."""
         loop, _, rate = self._phase()
@@ -180,12 +202,16 @@ class TrainingRun:
         """Wait for the queued epoch and return its row of metrics."""
         loop, samples, _ = self._phase()
         with self.on_stream():
-            loss, nonfinite, *figures = self.stats.tolist()
+            loss, nonfinite, train_accuracy, *figures = self.stats.tolist()
+            if len(self.evaluation.right):
+                self.held_out.append(self.evaluation.right.bool().cpu())
         evaluated, weights = figures[: self.evaluation.figures.numel()], figures[self.evaluation.figures.numel() :]
         self.epoch += 1
         share = (nonfinite - self.nonfinite) / samples
         self.nonfinite = nonfinite
         row = {"epoch": self.epoch, "loss": loss, "nonfinite": share, **self.evaluation.row(evaluated)}
+        if isinstance(self.reweight, ADIW):
+            row["train_accuracy"] = 100 * train_accuracy
         row |= dict(zip(WEIGHT_METRICS, weights, strict=False))
         self.metrics.append(row)
         seconds = {"train_seconds": loop.timer.seconds(), "evaluate_seconds": self.evaluation.timer.seconds()}
@@ -196,10 +222,38 @@ class TrainingRun:
                 self.history[self.epoch] = self.weights().cpu()
         return row
 
-    def predict(self) -> Tensor:
-        """The predicted class of each training sample, (n,) on the CPU, by the network of the best or last epoch."""
+    def predict(self, samples: Samples | ImageFiles) -> Tensor:
+        """The predicted class of each of these samples, (n,) on the CPU, by the network of the best or last epoch."""
         with self.on_stream(), self.best.loaded(self.model):
-            return self.evaluation.predict(self.splits.train)
+            return self.evaluation.predict(samples)
+
+    def audit(self) -> Audit:
+        """The audit of the training samples, with the network of the best or last epoch."""
+        splits, data = self.splits, self.splits.data
+        with self.on_stream(), self.best.loaded(self.model):
+            last = self.evaluation.observe(splits.train, nn.CrossEntropyLoss(reduction="none"))
+        losses, trusted = last.losses, None
+        if self.method.trains_on != "trusted":  # val-only has no history of the other samples
+            history, count = self.reweight.weight_state.history, len(splits.train)
+            further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
+            means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
+            inside = bool(len(splits.shifted.trusted))
+            losses, trusted = means[:count], means[splits.shifted.trusted] if inside else means[count:]
+        is_trusted = torch.zeros(len(splits.train), dtype=torch.bool)
+        is_trusted[splits.shifted.trusted] = True
+        source, numbering = data.find(splits.shifted.keep)
+        made = make_audit(
+            losses,
+            last,
+            is_trusted=is_trusted.numpy(),
+            trusted_losses=None if trusted is None or not len(trusted) else trusted.numpy(),
+            source=source.numpy(),
+            numbering=numbering,
+        )
+        if data.describe is None:
+            return made
+        keep = splits.shifted.keep.tolist()
+        return replace(made, columns={i: data.describe(keep[i]) for i in made.order[:FIRST].tolist()})
 
     def _stats(self, loop: Loop) -> Tensor:
         """The figures of the epoch as one tensor on the device, which are then copied to the host together."""
@@ -211,7 +265,9 @@ class TrainingRun:
             figures += [weights @ intact / intact.sum(), weights @ self.flipped / self.flipped.sum()]
         loss = loop.loss / self.processes.size
         self.processes.sum_([loss])
-        return torch.stack([loss, self._nonfinite().double(), *self.evaluation.figures.flatten(), *figures])
+        accuracy = self.reweight.record.accuracy() if isinstance(self.reweight, ADIW) else torch.zeros_like(loss)
+        first = [loss, self._nonfinite().double(), accuracy.double()]
+        return torch.stack([*first, *self.evaluation.figures.flatten(), *figures])
 
     def _nonfinite(self) -> Tensor:
         """The number of losses so far that were not finite."""
@@ -253,6 +309,8 @@ class TrainingRun:
                 "metrics": self.metrics,
                 "timing": self.timing,
                 "history": self.history,
+                "held_out": self.held_out,
+                "alarms": [asdict(alarm) for alarm in self.alarms],
             }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -281,6 +339,8 @@ class TrainingRun:
             torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.float().cpu() for epoch, weights in state["history"].items()}
+        self.held_out = [right.cpu() for right in state.get("held_out", [])]
+        self.alarms = [Alarm(**alarm) for alarm in state.get("alarms", [])]
         self.nonfinite = float(self._nonfinite())
 
 

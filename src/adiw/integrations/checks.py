@@ -42,7 +42,8 @@ def check_method(method: Any, source: str) -> Any:
 
 def weight_metrics(method: WeightingMethod) -> dict[str, float]:
     """The summary of the weights as metrics to log: "weights/ess" and so on, without those that are undefined."""
-    values = {f"weights/{name}": float(value) for name, value in asdict(method.summary()).items() if name != "steps"}
+    fields = asdict(method.summary())
+    values = {f"weights/{name}": float(fields[name]) for name in fields if name not in ("steps", "alarms", "groups")}
     return {name: value for name, value in values.items() if not math.isnan(value)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from adiw.engine.checkpoint import load_file, save_file
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
 from adiw.integrations.data_collators import Collated, CollateWithIndex
+from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.audit import audit
 from adiw.reweighting.indexed import Indexed, TrustedSamples
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
@@ -107,6 +109,12 @@ class ReweightingMixin(Trainer):
         if self.method is None:
             raise RuntimeError("there are no weights before training starts: call trainer.train() first")
         return self.method.weights
+
+    def audit(self, names: Sequence[str] = (), columns: Callable[[int], Mapping[str, Any]] | None = None) -> Audit:
+        """The audit of the training set after ``train``, in one process; arguments as for ``adiw.audit``."""
+        if self.method is None:
+            raise RuntimeError("there is nothing to audit before training starts: call trainer.train() first")
+        return audit(self.method, self.get_train_dataloader(), names=names, columns=columns)
 
     def compute_loss(
         self,

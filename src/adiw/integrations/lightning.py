@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
+from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.audit import audit
 from adiw.reweighting.indexed import Indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
@@ -58,6 +60,12 @@ class Reweighting(Callback):
     def loss(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """See ``weighted_loss``."""
         return self._started_method()(outputs, targets, index, inputs)
+
+    def audit(
+        self, train_set: Any, names: Sequence[str] = (), columns: Callable[[int], Mapping[str, Any]] | None = None
+    ) -> Audit:
+        """The audit of the training set after ``fit``; arguments as for ``adiw.audit``."""
+        return audit(self._started_method(), train_set, names=names, columns=columns)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Create the method, or keep the one of an earlier fit of this module; restore a checkpoint's state."""

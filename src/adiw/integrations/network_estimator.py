@@ -6,6 +6,7 @@ import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch.utils.data import TensorDataset
 from adiw import ADIW, Features
 from adiw.argument_checks import check_count, is_number, is_positive
 from adiw.divergences import Divergence
+from adiw.integrations.audit_rows import audit_rows
 from adiw.integrations.network_training import Progress, train
 from adiw.integrations.skorch import (
     Criterion,
@@ -33,6 +35,7 @@ from adiw.integrations.skorch import (
     seeded,
 )
 from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mask
+from adiw.label_audit import Audit
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.transforms import Transform
 
@@ -128,6 +131,21 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         self.validation_scores_, self.best_epoch_ = (best.scores, best.epoch) if best.scores else (None, None)
         return self
 
+    def audit(self, X: ArrayLike) -> Audit:
+        """Rank the rows of X that ``fit`` was called with, the likeliest wrong target first; see ``adiw.audit``.
+
+        The columns of a DataFrame are shown with its rows. ``audit.save(folder)`` writes audit.csv and audit.html.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, **INPUT)
+        fitted = len(self.sample_weight_)
+        if rows.shape[0] != fitted:
+            raise ValueError(
+                f"audit takes the X that fit was called with: expected {fitted} rows, got {rows.shape[0]}"
+            )
+        made = audit_rows(self.net_, rows, self._progress, self.join_trusted, X, bool(self.verbose))
+        return replace(made, weights=self.sample_weight_)
+
     def _check_arguments(self) -> None:
         for name in ("max_steps", "batch_size") if self.epochs is None else ("epochs", "batch_size"):
             check_count(name, getattr(self, name), least=1)
@@ -169,6 +187,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         """The progress to resume from, or that of a new training."""
         if previous is not None and previous.is_trusted.any():
             if np.array_equal(previous.is_trusted, is_trusted):
+                previous.targets = targets
                 return previous
             sizes = [f"{len(mask)} rows, {mask.sum()} of them trusted" for mask in (previous.is_trusted, is_trusted)]
             raise ValueError(
@@ -178,7 +197,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         roles = assign_roles(targets, is_trusted, self._num_held_out(is_trusted.sum()), self.join_trusted, seed)
         _, steps = self._length(len(roles.train))
         warmup = steps if steps < len(roles.train) // int(self.batch_size) else None  # None: one pass
-        return Progress(is_trusted, roles, warmup, random=None if previous is None else previous.random)
+        return Progress(is_trusted, targets, roles, warmup, random=None if previous is None else previous.random)
 
     def _num_held_out(self, num_trusted: int) -> int:
         if not self.early_stopping or not num_trusted:

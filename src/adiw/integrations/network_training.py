@@ -45,6 +45,7 @@ class Progress:
     """What a warm start resumes from, besides the skorch net."""
 
     is_trusted: NDArray[np.bool_]
+    targets: NDArray[Any]  # of the network, (n,)
     roles: Roles
     warmup_steps: int | None
     best: BestEpoch = field(default_factory=BestEpoch)

@@ -3,6 +3,7 @@
 # ruff: noqa: E402 (versions are checked before the other imports)
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
+from adiw.integrations.audit_rows import in_units
 from adiw.integrations.network_estimator import NetworkEstimator
+from adiw.label_audit import Audit
 
 __all__ = ["ReweightedClassifier", "ReweightedRegressor"]
 
@@ -52,7 +55,8 @@ class ReweightedClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[m
         device: the PyTorch device to train on.
         warm_start: if True, another ``fit`` on the same rows trains for as long again, also after pickling;
             otherwise every ``fit`` starts with a new network and new weights.
-        verbose: 1 prints a line for each epoch, with the training loss and the score on the held-out samples.
+        verbose: 1 prints a line for each epoch, with the training loss and the score on the held-out samples, and
+            lines of progress while ``audit`` reads the rows.
         random_state: an int makes every fit repeatable. PyTorch's global random state is not changed.
 
     Attributes:
@@ -85,6 +89,14 @@ class ReweightedClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[m
         best = self.predict_proba(X).argmax(axis=1)  # first: it raises NotFittedError
         labels: NDArray[Any] = self.classes_[best]
         return labels
+
+    def audit(self, X: ArrayLike) -> Audit:
+        """Rank the rows of X that ``fit`` was called with, the likeliest wrong label first; see ``adiw.audit``.
+
+        The columns of a DataFrame are shown with its rows. ``audit.save(folder)`` writes audit.csv and audit.html.
+        """
+        made = super().audit(X)  # first: it raises NotFittedError
+        return replace(made, names=[str(name) for name in self.classes_])
 
     def _encode(
         self, y: NDArray[Any], y_val: NDArray[Any] | None, is_trusted: NDArray[np.bool_], resuming: bool
@@ -149,6 +161,11 @@ class ReweightedRegressor(RegressorMixin, NetworkEstimator):  # type: ignore[mis
         """The predicted target of each row, (n,)."""
         outputs = self._outputs(X)[:, 0]  # first: it raises NotFittedError
         return (outputs.astype(np.float64) * self._unit + self._centre).astype(np.float32)
+
+    def audit(self, X: ArrayLike) -> Audit:
+        """Rank the rows of X that ``fit`` was called with, the likeliest wrong target first; see ``adiw.audit``."""
+        made = super().audit(X)  # first: it raises NotFittedError
+        return in_units(made, self._centre, self._unit)
 
     def _encode(
         self, y: NDArray[Any], y_val: NDArray[Any] | None, is_trusted: NDArray[np.bool_], resuming: bool

@@ -1,51 +1,50 @@
-"""The audit as a self-contained HTML page: a table to filter and sort, with the weight history of each sample."""
+"""The audit as a self-contained HTML page: a table to filter and sort, with the picture or the row of each sample."""
 
 from __future__ import annotations
 
-from adiw.reports.audit import Audit, ranked
-from adiw.reports.pictures import load_pictures
+from collections.abc import Sequence
+from pathlib import Path
+
+from adiw.label_audit import Audit
+from adiw.reports.audit import sentences
+from adiw.reports.pictures import Picture, load_pictures
 from adiw.reports.render_template import render
 
+ON_PAGE = 200  # samples on the page, unless more or fewer are asked for
+SHOWN_COLUMNS = 30  # of the samples' own columns; audit.csv has all
 
-def render_audit(audit: Audit, top: int) -> str:
+
+def save(
+    audit: Audit, folder: Path, top: int | None = None, title: str = "Label audit", run: Path | None = None
+) -> None:
+    """Write audit.csv and audit.html; ``run`` is the folder of the run that kept pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "audit.csv").open("w", newline="", encoding="utf-8") as file:
+        audit.to_csv(file, top)
+    pictures = [] if run is None else load_pictures(run)
+    (folder / "audit.html").write_text(render_audit(audit, top or ON_PAGE, title, pictures), encoding="utf-8")
+
+
+def render_audit(audit: Audit, top: int, title: str = "Label audit", pictures: Sequence[Picture] = ()) -> str:
     """The page with the ``top`` least trusted samples."""
-    lines = ranked(audit, top)
-    pictures = {picture.index: picture for picture in load_pictures(audit.folder)}
+    table = audit.table(top)
+    lines = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    first, *rest = sentences(audit)
     return render(
         "audit.html",
-        title=f"Label audit: {audit.run.method} on {audit.run.settings.get('dataset', 'its data')}",
-        summary=sentences(audit),
-        labels={label: audit.name(label) for label in sorted(lines["given"].unique())},
+        title=title,
+        verdict=first,
+        summary=rest,
+        samples=lines,
         total=len(audit.order),
-        kinds=["given", "predicted"] + ["true"] * (audit.true is not None),
-        pictures=pictures,
-        samples=lines.to_dict("records"),
-        epochs=[f"epoch_{epoch}" for epoch in audit.epochs],
-    )
-
-
-def sentences(audit: Audit) -> list[str]:
-    """What the ranking is, and how good it is where that is known."""
-    disagree = int((audit.given != audit.predicted).sum())
-    split = " that remains after the selection split" if audit.run.settings.get("selection") else " as loaded"
-    return [
-        f"{len(audit.order)} training samples, least trusted first. "
-        f"The network's prediction differs from {disagree} of the labels.",
-        "Trust is the square root of a sample's weight divided by the mean weight, averaged over the epochs: "
-        "0 for a sample whose weight was always zero, 1 for one whose weight was always the mean.",
-        f"The sample number is the 0-based position in the training set{split}, before the shift.",
-        quality_line(audit),
-    ]
-
-
-def quality_line(audit: Audit) -> str:
-    """AUROC and precision of the ranking, or that they are not known."""
-    quality = audit.quality()
-    if quality is None or audit.true is None:
-        return "AUROC and precision are not known: this run has no true labels that differ from the given ones."
-    area, share = quality
-    wrong = int((audit.given != audit.true).sum())
-    return (
-        f"{wrong} labels are known to be wrong: AUROC {area:.4f}; {share:.1%} of the {wrong} least trusted samples "
-        f"are mislabelled (precision)."
+        numbering=audit.numbering,
+        kinds=[kind for kind in ("given", "predicted", "suggested", "true") if kind in table],
+        classes=audit.classes,
+        labels=sorted({line["given_name"] for line in lines}) if audit.classes else [],
+        numbers=[name for name in ("mean_loss", "confidence", "weight", "mean_weight") if name in table],
+        columns=[name for name in table if name.startswith("column ")][:SHOWN_COLUMNS],
+        epochs=[name for name in table if name.startswith("epoch_")],
+        neighbours="neighbour" in table,
+        cutoff=audit.cutoff is not None,
+        pictures={picture.index: picture for picture in pictures},
     )

@@ -7,14 +7,17 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from adiw.reports.diagnosis import majority_rates
 from adiw.reports.results import Cell, Curve, Results
 
 
 def chart_data(results: Results) -> dict[str, Any]:
     """What the page's script draws; rows and columns of cells are numbers."""
+    rates = majority_rates(results)
     return {
         "rows": results.rows,
         "columns": results.columns,
+        "references": [_references(rates.get(column)) for column in results.columns],
         "cells": [
             entry
             for c, column in enumerate(results.columns)
@@ -24,6 +27,11 @@ def chart_data(results: Results) -> dict[str, Any]:
     }
 
 
+def _references(majority: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Horizontal lines in the charts of the accuracy."""
+    return [{"name": f"always {majority['class']}", "value": rounded(majority["rate"])}] if majority else []
+
+
 def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:
     """Curves and weights of a cell; None where it has neither."""
     drawn = {name for trial in cell.trials for name, curve in trial.curves.items() if set(curve) != {None}}
@@ -31,7 +39,9 @@ def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:
     curves = {name: curve_of(cell, name) for name in names}
     if not curves and cell.weights is None:
         return None
-    return {"row": row, "column": column, "curves": curves, "weights": cell.weights and _shares(cell.weights)}
+    best = cell.trials[0].record.get("best") if len(cell.trials) == 1 else None
+    found = {"row": row, "column": column, "curves": curves, "weights": cell.weights and _shares(cell.weights)}
+    return found if best is None else {**found, "best": best["epoch"]}
 
 
 def curve_of(cell: Cell, name: str) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from adiw.label_audit import no_formula
+
 NONE = "\N{EN DASH}"  # the text of a box without a figure
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LATEX = {
@@ -127,21 +129,6 @@ def to_csv(grid: Grid) -> str:
     writer.writerow([head.full for head in grid.head])
     writer.writerows([no_formula(box.text) for box in row] for row in grid.rows)
     return text.getvalue()
-
-
-def no_formula(text: str) -> str:
-    """A text that a spreadsheet does not evaluate: a quote is put before a formula, but not before a number.
-
-    >>> no_formula("=1+1"), no_formula("-1"), no_formula("-"), no_formula("cat")
-    ("'=1+1", '-1', '-', 'cat')
-    """
-    if len(text) < 2 or text[0] not in "=+-@\t\r":
-        return text
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}"
-    return text
 
 
 def write_grid(grid: Grid, folder: Path, name: str, figures: Grid | None = None) -> list[Path]:

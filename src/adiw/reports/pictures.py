@@ -87,7 +87,8 @@ def data_uri(pixels: NDArray[np.uint8]) -> str:
 
 def galleries(results: Results) -> list[Gallery]:
     """For each cell the pictures of its first finished trial that kept some; one gallery of each column is open."""
-    found = {place: pictures for place, cell in results.cells.items() if (pictures := _first_pictures(cell.done))}
+    kept = {place: _first_pictures(cell.done) for place, cell in results.cells.items()}
+    found = {place: pictures for place, pictures in kept.items() if any(_ends(pictures, None).values())}
     ordered = sorted(found, key=lambda place: results.columns.index(place[1]))
     each = FEWER if len(found) > MANY else None
     first = dict(reversed([(column, row) for row, column in ordered]))

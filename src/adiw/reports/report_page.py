@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adiw.reports.charts import chart_data
+from adiw.reports.diagnosis import class_tables, findings
 from adiw.reports.pictures import galleries
 from adiw.reports.render_template import render
 from adiw.reports.results import Results
@@ -35,6 +36,7 @@ def render_report(results: Results) -> str:
         "report.html",
         title=results.title,
         about=results.recipe["about"],
+        findings=findings(results),
         summary=sentences(results),
         rows=results.rows,
         columns=results.columns,
@@ -44,6 +46,7 @@ def render_report(results: Results) -> str:
         several_trials=len(results.trials) > len(results.cells),
         unfinished_trials=any(trial.status != "done" for trial in results.trials),
         weight_charts=[chart for chart in WEIGHT_CHARTS if drawn & set(chart[1])],
+        class_tables=class_tables(results),
         galleries=pictures,
         truth_known=any(picture.true is not None for picture in ends),
         settings=results.recipe["common"],

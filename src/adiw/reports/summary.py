@@ -58,6 +58,16 @@ def _against_paper(results: Results) -> str:
     return f"{reached} of {len(differences)} figures reach the paper's (differences from {low:+.2f} to {high:+.2f})."
 
 
+def _majority(trial: Trial, accuracy: float) -> str:
+    """The accuracy of always predicting the most frequent class, to compare with."""
+    majority = (trial.record.get("predictions") or {}).get("majority")
+    if not majority:
+        return ""
+    than = "more" if accuracy > majority["rate"] else "not more"
+    rate = f"{majority['rate']:.2f}%"
+    return f" That is {than} than always predicting the most frequent class, {majority['class']}: {rate}."
+
+
 def _one_run(trial: Trial) -> list[str]:
     """Status, accuracy and weights at the end of a single run."""
     why = f": {trial.reason}" if trial.reason else ""
@@ -68,7 +78,9 @@ def _one_run(trial: Trial) -> list[str]:
         figure = f"mean of the last {min(LAST, epochs)} of {epochs} epochs"
         if best is not None:
             figure = f"in epoch {best['epoch']}, the best of {epochs} on held-out trusted samples"
-        found.append(f"Accuracy {accuracy:.2f}%, {figure}.")
+            last_accuracy = trial.record["last"]["accuracy"]
+            figure += f"; the last epoch has {last_accuracy:.2f}%"
+        found.append(f"Accuracy {accuracy:.2f}%, {figure}.{_majority(trial, accuracy)}")
     last = {name: curve[-1] for name, curve in trial.curves.items() if curve and curve[-1] is not None}
     if "ess" not in last:
         return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -14,13 +15,17 @@ from adiw.distributed.process_group import Processes, current_processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.batches import known_finite, match
 from adiw.matching.weight_limits import Limits
+from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
+from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.loop_record import LoopRecord, class_columns
 from adiw.reweighting.model_evaluator import (
     Criterion,
     Forward,
     ModelEvaluator,
+    Precision,
     check_trainable,
     move_to_device_of,
     no_autocast,
@@ -29,9 +34,17 @@ from adiw.reweighting.rank_estimator import RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
-from adiw.reweighting.trusted_warnings import class_labels, warn_if_few, warn_if_one_class, warn_of_missing_classes
-from adiw.reweighting.validation_stream import Evaluate, ValidationBatch, ValidationStream
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.trusted_warnings import (
+    class_labels,
+    read_labels,
+    warn_if_few,
+    warn_if_one_class,
+    warn_of_missing_classes,
+)
+from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
+from adiw.reweighting.verdict import Verdict, verdict_of
+from adiw.reweighting.watch import Watch
+from adiw.reweighting.weight_state import GatheredBatch, Step, WeightedMean, WeightState
 
 
 class ADIW(nn.Module):
@@ -111,7 +124,11 @@ class ADIW(nn.Module):
         self.limited = self.limits != Limits()
         self.randomness = ResumableGenerator(generator)
         order = self.randomness.on_host()
-        val_stream = ValidationStream(val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every)
+        trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
+        evaluated = self.divergence is not None or trusted_index is None
+        val_stream = ValidationStream(
+            val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every, evaluated
+        )
         # Registered first, so that load_state_dict refuses a state with other settings before it loads any of it.
         self.weight_state = WeightState(
             num_train,
@@ -121,16 +138,23 @@ class ADIW(nn.Module):
             keep_estimates=self.limited or type(self.transform) is not LossValue,
         )
         self.val_stream = val_stream
+        trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
+        self.record = LoopRecord(num_train, trusted_index)
         self.ranks: RankEstimator | None = None
         if self.divergence is None:
-            trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
             self.ranks = RankEstimator(num_train, val_stream.batch_size, trusted_index, order)
         elif self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
             self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
         self._last: EstimationResult | None = None
+        self._estimations = GraphedCalls("estimations of weights", self._generators)
+        self._refits = GraphedCalls("estimations of weights by rank")
+        self._evaluate_next = GraphedPass(self.evaluator, val_stream)
+        self.watch = Watch()
         warn_if_few(len(val_stream))
-        self._one_class = warn_if_one_class(self._cached_labels())
+        # Worker processes that read the samples must not share a file with this process.
+        known = read_labels(val_set) if not (evaluated or forward or val_workers) else self._cached_labels()
+        self._one_class = warn_if_one_class(known)
         self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
 
@@ -149,6 +173,12 @@ class ADIW(nn.Module):
     def weights(self) -> Tensor:
         """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
         return self.weight_state.weights
+
+    @property
+    def bound(self) -> float | None:
+        """The largest weight that the limits and the divergence allow; None without a bound."""
+        bounds = [b for b in (self.limits.cap, getattr(self.divergence, "upper", None)) if b is not None]
+        return min(bounds, default=None)
 
     def forward(
         self,
@@ -173,24 +203,60 @@ class ADIW(nn.Module):
             check_trainable(self.evaluator.model)
         if features is not None and isinstance(self.transform, LossValue):
             raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
-        step, dtype = self.weight_state.begin_step(index, losses, self), self.weight_state.weight_slots.dtype
-        evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=dtype)
+        batch = self.weight_state.gather(index, losses, self)
         with torch.no_grad():
             if self.exact:
                 reason = "exact=True takes z from a separate pass in evaluation mode"
-                train = evaluate(self.evaluator.training_batch(inputs, targets, reason))
+                pair = self.evaluator.training_batch(inputs, targets, reason)
+                z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
             else:
-                train = self.transform.apply(losses.detach().to(dtype), targets, features)
-            train = TransformedBatch(*step.processes.gather(train, [float("nan"), -1]))
-            val = None
-            if self.ranks is None:
-                val = self.val_stream.batch_for_step(evaluate, step.processes)
-            else:
-                self.val_stream.run_if_due(partial(self._refit_ranks, evaluate, step.processes))
-                self.ranks.prepare(outputs, train.group)
+                z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
+            label, predicted = class_columns(outputs, targets, losses)
+            own = [None if self._z_is_loss else z, group, label, predicted]
+            columns = batch.processes.gather(own, [float("nan"), -1, -1, -1])
+            precision = self.evaluator.precision_of(outputs)
+            self.val_stream.run_if_due(partial(self._evaluate_trusted, precision, batch.processes))
+            if self.ranks is not None:
+                self.ranks.prepare(outputs, columns[1])
             with no_autocast(losses.device.type):
-                weights = self.estimate(step, train, val)
-        return self.weight_state.weighted_mean(step, weights, losses, outputs)
+                mean = self._weighted_mean(batch, *columns)
+        return mean(losses, outputs)
+
+    def _weighted_mean(self, batch: GatheredBatch, *columns: Tensor | None) -> WeightedMean:
+        """Estimate and store the weights, on a GPU by a CUDA graph: the weighted mean as a function of the losses."""
+
+        def work(
+            index: Tensor,
+            losses: Tensor,
+            z: Tensor | None,
+            group: Tensor | None,
+            label: Tensor | None,
+            predicted: Tensor | None,
+        ) -> tuple[WeightedMean, EstimationResult | None]:
+            step = self.weight_state.count(replace(batch, index=index, losses=losses))
+            val_losses = self.val_stream.z if isinstance(self.transform, LossValue) else None
+            self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
+            z = losses.to(self._dtype).unsqueeze(1) if z is None else z
+            val = self.val_stream.batch() if self.ranks is None else None
+            weights = self.estimate(step, TransformedBatch(z, group), val)
+            return WeightedMean.of(step, weights, losses.dtype), self._last
+
+        key = (batch.count, batch.checked, self._dtype)
+        inputs = (batch.index, batch.losses, *columns)
+        (mean, self._last), shared = self._estimations(work, inputs, batch.losses.device, key)
+        return mean.clone() if shared else mean
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.weight_state.weight_slots.dtype
+
+    @property
+    def _z_is_loss(self) -> bool:
+        """Whether z is the loss in the training pass, which needs no column of its own."""
+        return isinstance(self.transform, LossValue) and not self.exact
+
+    def _generators(self) -> list[Generator]:
+        return [self.randomness.generator] if self.memory else []
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch | None) -> Tensor:
         """Estimate and store the weights. Returns those for the loss, (g,).
@@ -258,35 +324,53 @@ class ADIW(nn.Module):
 
     def evaluate_validation(self) -> None:
         """Evaluate the next validation samples, under the autocast in force."""
-        evaluate = partial(self.evaluator.evaluate, outputs=None, dtype=self.weight_state.weight_slots.dtype)
         processes = self.weight_state.processes or current_processes()
         with torch.no_grad():
-            if self.ranks is None:
-                self.val_stream.evaluate_next(evaluate, processes)
-            else:
-                self._refit_ranks(evaluate, processes)
+            self._evaluate_trusted(self.evaluator.precision_of(None), processes)
 
-    def _refit_ranks(self, evaluate: Evaluate, processes: Processes) -> None:
-        """Compare all losses with those of the trusted samples. Only samples that are not trained on need a pass."""
+    def _evaluate_trusted(self, precision: Precision, processes: Processes) -> None:
+        """Evaluate the next trusted samples, unless they are trained on, and compare all losses with theirs."""
+        if self.val_stream.evaluated:
+            self._evaluate_next(precision, processes, self._dtype)
+        if self.ranks is not None:
+            with no_autocast(precision[0]):
+                self._refits(self._refit_ranks, (), self.weight_state.weight_slots.device)
+
+    def _refit_ranks(self) -> None:
         assert self.ranks is not None
-        if self.ranks.joined:
-            self.ranks.refit(self.weight_state.estimates)
-        else:
-            self.val_stream.evaluate_next(evaluate, processes)
-            assert self.val_stream.z is not None
-            self.ranks.refit(self.weight_state.estimates, TransformedBatch(self.val_stream.z, self.val_stream.group))
+        val = None if self.ranks.joined else self.val_stream.batch()
+        self.ranks.refit(self.weight_state.estimates, None if val is None else TransformedBatch(val.z, val.group))
 
-    def summary(self) -> Summary:
-        """Statistics of the weights. Reads them from the device.
+    def _drop_graphs(self) -> None:
+        """After tensors that the graphs read or write were replaced."""
+        for graphs in (self._estimations, self._refits, self._evaluate_next):
+            graphs.clear()
 
-        Warns of losses that were not finite, and of classes that no trusted sample has.
+    def summary(self, groups: Any = None) -> Summary:
+        """Statistics of the weights and alarms. Reads them from the device.
+
+        Warns of losses that were not finite, of classes that no trusted sample has, and once of each alarm.
+
+        groups: one value per training sample, (num_train,), such as a column of a table: the summary then has the
+            accuracy, mean weight and effective sample size of each group and class.
         """
         if self.ranks is not None and self.ranks.factors is not None and not self._one_class:
             train, factors = self.ranks.labels[:-1], self.ranks.factors
             trusted = self._trusted_labels(self.ranks)
             self._missing_classes = warn_of_missing_classes(trusted, train, factors, self._missing_classes)
-        bounds = [b for b in (self.limits.cap, getattr(self.divergence, "upper", None)) if b is not None]
-        return self.weight_state.summary(self.val_stream, min(bounds, default=None), self._last)
+        figures = self.weight_state.summary(self.val_stream, self.bound, self._last)
+        return self.watch.look(self, figures, self.bound, groups)
+
+    def verdict(self, references: Mapping[str, nn.Module] | None = None, held_out: Any = None) -> Verdict:
+        """Whether training and trusted samples differ, whether the weights remove that, and whether the model helps.
+
+        Call it at the end of training. ``print`` shows it as one sentence.
+
+        Args:
+            references: models that were trained without weights, by name; the first is what you would use instead.
+            held_out: trusted samples that no model was trained on, a data set as ``val_set``.
+        """
+        return verdict_of(self, references, held_out)
 
     def _trusted_labels(self, ranks: RankEstimator) -> Tensor | None:
         """The labels of all trusted samples (m,), -1 for one that was not trained on yet; None if unknown."""
@@ -318,6 +402,7 @@ class ADIW(nn.Module):
         self.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
         self._last = None
+        self._drop_graphs()
 
     def _settings(self, val_stream: ValidationStream, warmup_steps: int | None) -> str:
         sizes = f"val_batch={val_stream.batch_size}, val_refresh={val_stream.refresh_size}"
@@ -330,6 +415,7 @@ class ADIW(nn.Module):
         self.randomness.on(self.weight_state.weight_slots.device)  # now: compiled code cannot make generators
         self.memory = {key: fn(value) for key, value in self.memory.items()}
         self._last = None
+        self._drop_graphs()
         return self
 
 

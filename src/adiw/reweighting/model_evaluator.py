@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,14 @@ from adiw.reweighting.transforms import Transform, TransformedBatch
 Criterion = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
 Precision = tuple[str, torch.dtype | None]  # device type and autocast dtype, None without autocast
+
+
+class EvaluatedBatch(NamedTuple):
+    """What the model returned for a batch, and the hidden-layer outputs for ``Features``."""
+
+    outputs: Any
+    targets: Any
+    features: Tensor | None
 
 
 class ModelEvaluator:
@@ -44,13 +52,19 @@ class ModelEvaluator:
 
     def evaluate(self, batch: Any, outputs: Any, dtype: torch.dtype) -> TransformedBatch:
         """z and groups of a batch in evaluation mode, under the autocast of the training ``outputs``. No gradient."""
-        precision = self.precision_of(outputs)
-        with torch.no_grad():
-            with evaluation_mode(self.model), autocast_to(*precision):
-                outputs, targets, *features = self.run(batch)
-            with no_autocast(precision[0]):
-                losses = self.losses(outputs, targets).to(dtype)
-                return self.transform.apply(losses, targets, features[0] if features else None)
+        return self.transformed(self.run_in_evaluation_mode(batch, self.precision_of(outputs)), dtype)
+
+    def run_in_evaluation_mode(self, batch: Any, precision: Precision) -> EvaluatedBatch:
+        """The model's outputs for a batch in evaluation mode, without gradient."""
+        with torch.no_grad(), evaluation_mode(self.model), autocast_to(*precision):
+            outputs, targets, *features = self.run(batch)
+        return EvaluatedBatch(outputs, targets, features[0] if features else self.transform.take_output())
+
+    def transformed(self, batch: EvaluatedBatch, dtype: torch.dtype) -> TransformedBatch:
+        """z and groups of an evaluated batch."""
+        with torch.no_grad(), no_autocast(self.device_type(batch.outputs)):
+            losses = self.losses(batch.outputs, batch.targets).to(dtype)
+            return self.transform.apply(losses, batch.targets, batch.features)
 
     def training_batch(self, inputs: Any, targets: Any, reason: str) -> Any:
         """The training batch, for methods that run the model again: (inputs, targets), or inputs for ``forward``.
@@ -81,14 +95,17 @@ class ModelEvaluator:
 
     def precision_of(self, outputs: Any) -> Precision:
         """The autocast of the training pass: the current one, or else the dtype of half-precision ``outputs``."""
-        parameter = next(self.model.parameters(), None)
-        found = outputs if isinstance(outputs, Tensor) else parameter
-        device_type = "cpu" if found is None else found.device.type
+        parameter, device_type = next(self.model.parameters(), None), self.device_type(outputs)
         if torch.is_autocast_enabled(device_type):
             return device_type, torch.get_autocast_dtype(device_type)
         half = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
         autocast = half and parameter is not None and parameter.dtype == torch.float32
         return device_type, outputs.dtype if autocast else None
+
+    def device_type(self, outputs: Any) -> str:
+        """The type of the device of the outputs, or of the model if they are not a tensor."""
+        found = outputs if isinstance(outputs, Tensor) else next(self.model.parameters(), None)
+        return "cpu" if found is None else found.device.type
 
 
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:

@@ -14,7 +14,7 @@ from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.weight_state import Step
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
-RATE = 0.2  # by which a weight moves towards its new estimate each time that its sample is seen
+RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is seen
 PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
 
 
@@ -39,6 +39,7 @@ class RankEstimator(nn.Module):
 
     def __init__(self, num_train: int, num_trusted: int, trusted_index: Tensor | None, generator: Generator) -> None:
         super().__init__()
+        self.rate = RATE
         slots = num_train + 1  # the last one takes what must not be stored
         is_trusted = torch.zeros(slots, dtype=torch.bool)
         if trusted_index is not None:
@@ -100,7 +101,7 @@ class RankEstimator(nn.Module):
         write_by_index(self.losses, step.index, losses, distinct=step.distinct)
         table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
         # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
-        rate = RATE if self.joined else RATE * self.evidence.to(old.dtype)
+        rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(losses).to(old.dtype), rate)
         weights = estimates
         if self.is_trusted is not None:

@@ -16,11 +16,14 @@ REPEATS = (
 )
 
 
-def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> tuple[Tensor, Tensor | None, bool]:
-    """(index (n,) with bad entries replaced by ``size``, how many were bad, whether all are known to be distinct).
+PADDING = torch.iinfo(torch.int64).min  # the index of a row that only fills a process's part of the batch
 
-    On the CPU a bad index raises, and so does a repeated one if ``repeats`` is false; the count is None. On a GPU
-    reading the index would stall the step, so bad entries are counted on the device.
+
+def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> tuple[Tensor, bool]:
+    """(index (n,) as int64, whether all entries are known to be in the training set).
+
+    On the CPU a bad index raises, and so does a repeated one if ``repeats`` is false. On a GPU reading the index
+    would stall the step: see ``mask_bad``.
 
     >>> check_index(torch.tensor([3, 5, 3]), 3, 10, repeats=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -35,8 +38,7 @@ def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> t
         raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
     index = index.long()  # before any comparison: ``size`` may overflow a smaller dtype
     if index.is_cuda:
-        bad = index.clamp(0, size - 1) != index
-        return torch.where(bad, size, index), bad.sum(), False
+        return index, False
     numbers = index.tolist()  # a few hundred numbers are compared faster as integers than as a tensor
     if numbers and not (min(numbers) >= 0 and max(numbers) < size):
         bad_number = next(number for number in numbers if not 0 <= number < size)
@@ -47,7 +49,17 @@ def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> t
     if not repeats and len(set(numbers)) < len(numbers):
         twice = min(number for number, times in Counter(numbers).items() if times > 1)
         raise ValueError(f"sample {twice} is twice in a batch, so the sampler repeats samples: {REPEATS}")
-    return index, None, not repeats
+    return index, True
+
+
+def mask_bad(index: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """(index (n,) with entries outside of 0 .. size - 1 replaced by ``size``, how many of them do not pad).
+
+    >>> mask_bad(torch.tensor([3, 12, -1, PADDING]), 10)
+    (tensor([ 3, 10, 10, 10]), tensor(2))
+    """
+    bad = index.clamp(0, size - 1) != index
+    return torch.where(bad, size, index), (bad & (index != PADDING)).sum()
 
 
 def write_by_index(

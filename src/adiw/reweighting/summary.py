@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from adiw.matching.weight_limits import effective_sample_size
+from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.estimation import EstimationResult, scaled_gradient
 
 
@@ -26,12 +28,15 @@ class Summary:
     objective: float  # of the divergence on the last batch; nan before the first step and without a divergence
     nonfinite_train: int  # training losses that were not finite, counted over all steps
     nonfinite_val: int  # validation losses that were not finite, counted over all evaluations
+    alarms: tuple[Alarm, ...] = ()  # what is wrong, and what to change
+    groups: dict[str, list[dict[str, Any]]] | None = None  # rows of "classes" and "groups", if groups were given
 
     def __str__(self) -> str:
         objective = "" if math.isnan(self.objective) else f", objective {self.objective:.4g}"
+        alarms = f", alarms: {', '.join(alarm.name for alarm in self.alarms)}" if self.alarms else ""
         return (
             f"step {self.steps}: effective sample size {self.ess:.0f}, "
-            f"weights mean {self.mean:.3f} max {self.max:.3g}, {self.share_zero:.1%} at zero{objective}"
+            f"weights mean {self.mean:.3f} max {self.max:.3g}, {self.share_zero:.1%} at zero{objective}{alarms}"
         )
 
 

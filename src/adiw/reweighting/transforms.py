@@ -37,6 +37,10 @@ class Transform(Protocol):
         """Register the hooks that the transform needs on this model."""
         ...
 
+    def take_output(self) -> Tensor | None:
+        """The output of a hidden layer in the model's last pass, which is then forgotten; None without a hook."""
+        ...
+
 
 class LossValue:
     """z is the loss of each sample, one group (Algorithm 1).
@@ -57,6 +61,9 @@ class LossValue:
 
     def attach(self, model: nn.Module) -> None:
         pass
+
+    def take_output(self) -> Tensor | None:
+        return None
 
     def __repr__(self) -> str:
         return "LossValue()"
@@ -132,6 +139,11 @@ class Features:
         """Remove the hook from the model."""
         if self._hook is not None:
             self._hook.remove()
+
+    @property
+    def hook_id(self) -> int | None:
+        """The key of the hook among those of the layer; None without a hook."""
+        return None if self._hook is None else self._hook.id
 
     def _store_output(self, module: nn.Module, inputs: object, output: Tensor) -> None:
         self._output = output.detach()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,6 +36,28 @@ def warn_if_few(count: int) -> None:
             "labels of more samples: 100 are a good start",
             stacklevel=3,  # the line that constructs the method
         )
+
+
+def read_labels(dataset: Any) -> Tensor | None:
+    """Labels of the items (x, y) of a data set, up to the second class: reading on would take long.
+
+    None if y is not one integer per sample.
+
+    >>> read_labels([("a", 3), ("b", 3), ("c", 1), ("d", 2)])
+    tensor([3, 3, 1])
+    """
+    found: list[int] = []
+    with torch.random.fork_rng(devices=[]):  # augmentation draws from the global generator
+        for number in range(len(dataset)):
+            item = dataset[number]
+            label = item[1] if isinstance(item, (tuple, list)) and len(item) > 1 else None
+            label = label.item() if isinstance(label, Tensor) and label.ndim == 0 else label
+            if isinstance(label, bool) or not isinstance(label, (int, np.integer)):
+                return None
+            found.append(int(label))
+            if found[-1] != found[0]:
+                break
+    return torch.tensor(found)
 
 
 def warn_if_one_class(labels: Tensor | None) -> bool:

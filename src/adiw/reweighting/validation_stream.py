@@ -46,7 +46,8 @@ class ValidationStream(nn.Module):
     resumed run continues with the same samples.
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and do not change when they are read
-    again; others are read by a DataLoader. ``workers`` processes read them (0: the training process).
+    again; others are read by a DataLoader. ``workers`` processes read them (0: the training process). Without
+    ``evaluated`` they are not read at all, and the stream only counts steps.
     """
 
     order: Tensor
@@ -64,6 +65,7 @@ class ValidationStream(nn.Module):
         cache_bytes: int = CACHE_BYTES,
         workers: int = 0,
         every: int = 1,
+        evaluated: bool = True,
     ) -> None:
         super().__init__()
         size = _check_dataset(dataset)
@@ -74,7 +76,7 @@ class ValidationStream(nn.Module):
         check_count("val_workers", workers, least=0)
         self.batch_size = min(batch, size)
         self.refresh_size = self.batch_size if refresh is None else min(refresh, self.batch_size)
-        self.dataset, self.workers, self.every = dataset, workers, every
+        self.dataset, self.workers, self.every, self.evaluated = dataset, workers, every, evaluated
         self.register_buffer("order", torch.randperm(size, generator=generator))
         self.register_buffer("next_positions", torch.arange(self.refresh_size))  # in the order
         self.register_buffer("oldest_rows", torch.arange(self.refresh_size))  # of the batch: replaced next
@@ -84,7 +86,7 @@ class ValidationStream(nn.Module):
         self.refreshed = False  # whether ``refresh`` was called for the coming step
         self.z: Tensor | None = None  # (batch_size, d): d is known after the first evaluation
         self.group: Tensor | None = None
-        self.cached = read_all(dataset, cache_bytes, workers)
+        self.cached = read_all(dataset, cache_bytes, workers) if evaluated else None
         self._loaded: Iterator[Any] | None = None
 
     def __len__(self) -> int:
@@ -93,11 +95,16 @@ class ValidationStream(nn.Module):
     @property
     def host_work(self) -> str | None:
         """Why a step needs the host, or None: cached samples are selected on the device."""
-        return None if self.cached is not None else "the trusted samples are read by the host"
+        cached = self.cached is not None or not self.evaluated
+        return None if cached else "the trusted samples are read by the host"
 
     def batch_for_step(self, evaluate: Evaluate, processes: Processes) -> ValidationBatch:
         """The validation batch of this step. Evaluates the next samples if due, unless ``refresh`` did."""
         self.run_if_due(lambda: self.evaluate_next(evaluate, processes))
+        return self.batch()
+
+    def batch(self) -> ValidationBatch:
+        """The samples that were evaluated last. Later evaluations write to the same tensors."""
         assert self.z is not None  # the first step evaluates
         return ValidationBatch(self.batch_index, self.z, self.group)
 
@@ -122,7 +129,11 @@ class ValidationStream(nn.Module):
     def evaluate_next(self, evaluate: Evaluate, processes: Processes) -> None:
         """Evaluate the next samples, which replace the oldest of the batch."""
         index, samples = self.next_samples(processes)
-        z, group = processes.join(evaluate(samples), self.refresh_size)
+        self.store(index, evaluate(samples), processes)
+
+    def store(self, index: Tensor, evaluated: TransformedBatch, processes: Processes) -> None:
+        """Replace the oldest of the batch by the samples ``index``, of which each process evaluated a part."""
+        z, group = processes.join(evaluated, self.refresh_size)
         finite = finite_mask(z)
         if finite is not None:
             finite = finite[:, 0] if z.shape[1] == 1 else finite.all(1)

@@ -12,22 +12,36 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
-from adiw.matching.batches import none_if_true
+from adiw.matching.batches import is_finite, none_if_true
 from adiw.reweighting.estimation import EstimationResult
-from adiw.reweighting.sample_index import check_index, write_by_index
+from adiw.reweighting.loss_history import LossHistory
+from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.summary import Summary, name_indices, summarise
 from adiw.reweighting.validation_stream import ValidationStream
+
+
+@dataclass(frozen=True)
+class GatheredBatch:
+    """The batch of one step: g samples from all processes, of which ``count`` belong to this process."""
+
+    index: Tensor  # (g,) in the training set; ``PADDING`` where a process has fewer samples than another
+    losses: Tensor  # (g,) without gradient, nan where ``index`` pads
+    count: int
+    checked: bool  # whether every index is known to be in the training set
+    distinct: bool  # whether every sample is known to occur only once
+    processes: Processes
+    starts_group: bool  # whether this is the first step of several processes
 
 
 @dataclass(frozen=True)
 class Step:
     """The samples of one step: g from all processes, of which n belong to this process."""
 
-    index: Tensor  # (g,) in the training set; ``padding`` where a process has fewer samples than another
+    index: Tensor  # (g,) in the training set; its size for rows that pad and for bad indices
     finite: Tensor  # (g,) whether the loss is finite
-    local_finite: Tensor  # (n,) the same for this process
     num_samples: int | Tensor  # of all processes, without padding
-    padding: int  # the index of padded rows: the size of the training set
+    count: int  # n
+    num_train: int  # the size of the training set
     past_warmup: Tensor | None  # a boolean on the device, None if known to be true
     distinct: bool  # whether every sample is known to occur only once
     processes: Processes
@@ -36,7 +50,16 @@ class Step:
     @property
     def is_sample(self) -> Tensor:
         """(g,) false for rows that pad."""
-        return self.index < self.padding
+        return self.index < self.num_train
+
+    @property
+    def local_finite(self) -> Tensor:
+        """(n,) whether the loss is finite, for the samples of this process."""
+        return self.local(self.finite)
+
+    def local(self, values: Tensor) -> Tensor:
+        """The rows (n,) of this process in ``values`` (g,)."""
+        return values if len(values) == self.count else values.narrow(0, self.processes.offset, self.count)
 
 
 class WeightState(nn.Module):
@@ -88,6 +111,7 @@ class WeightState(nn.Module):
         self.register_buffer("nonfinite_slots", torch.zeros(num_train + 1, dtype=torch.int32))
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
+        self.history = LossHistory(num_train)
         self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
         self._started = False
         self._warned: dict[str, int] = {}  # counts of losses that were not finite at the last warning
@@ -108,7 +132,11 @@ class WeightState(nn.Module):
         return self.nonfinite_slots[:-1]
 
     def begin_step(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> Step:
-        """Check the index (n,), gather the samples of all processes and count the step.
+        """``gather`` and ``count``."""
+        return self.count(self.gather(index, losses, method))
+
+    def gather(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> GatheredBatch:
+        """Check the index (n,) and gather the samples of all processes.
 
         In the first step of several processes, rank 0's state of ``method`` is copied to all.
         """
@@ -117,28 +145,37 @@ class WeightState(nn.Module):
                 f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
                 f'call reweight.to("{losses.device}") once after moving the model'
             )
-        index, num_bad, distinct = check_index(index, len(losses), self.num_train, self.repeats)
+        index, checked = check_index(index, len(losses), self.num_train, self.repeats)
         processes, starts_group = self._start_processes(method, losses)
-        if num_bad is not None:
+        alone = processes.size == 1
+        columns = [index.to(losses.device, non_blocking=True), losses.detach()]
+        index, all_losses = processes.gather(columns, [PADDING, float("nan")])
+        checked = checked and alone  # otherwise some rows may pad, and another process may have the same sample
+        distinct = checked and not self.repeats
+        return GatheredBatch(index, all_losses, len(losses), checked, distinct, processes, starts_group)
+
+    def count(self, batch: GatheredBatch) -> Step:
+        """Count the step, its losses that are not finite, and bad indices. Reads nothing from the device."""
+        index, num_samples = batch.index, len(batch.index)
+        if not batch.checked:
+            index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
-        index = index.to(losses.device, non_blocking=True)
-        local_finite = losses.detach().abs() < torch.inf  # in two kernels: ``isfinite`` takes four
-        all_index, finite, num_samples = processes.gather_batch(index, local_finite, self.num_train)
-        self.nonfinite_slots.index_add_(0, all_index, (~finite).to(self.nonfinite_slots.dtype))
+        finite = is_finite(batch.losses)
+        self.history.add(index, batch.losses, finite)
+        self.nonfinite_slots.index_add_(0, index, (~finite).to(self.nonfinite_slots.dtype))
+        total = num_samples if batch.processes.size == 1 else (index < self.num_train).sum()
         self.seen_steps.add_(1)
-        self.seen_samples.add_(num_samples)
-        distinct = distinct and all_index is index  # another process may have the same sample
-        past_warmup = self._past_warmup()
+        self.seen_samples.add_(total)
         return Step(
-            all_index,
+            index,
             finite,
-            local_finite,
-            num_samples,
+            total,
+            batch.count,
             self.num_train,
-            past_warmup,
-            distinct,
-            processes,
-            starts_group,
+            self._past_warmup(),
+            batch.distinct,
+            batch.processes,
+            batch.starts_group,
         )
 
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
@@ -184,9 +221,7 @@ class WeightState(nn.Module):
 
         Samples whose loss is not finite add nothing to the loss or to its gradient.
         """
-        zero_gradient(outputs, step.local_finite)
-        weights = weights.narrow(0, step.processes.offset, len(losses)).to(losses.dtype)
-        return step.processes.mean(torch.where(step.local_finite, weights * losses, 0), step.num_samples)
+        return WeightedMean.of(step, weights.detach(), losses.dtype)(losses, outputs)
 
     def summary(
         self,
@@ -201,12 +236,8 @@ class WeightState(nn.Module):
         self._raise_bad_indices()
         num_train = self._warn_nonfinite("training", self.nonfinite)
         num_val = 0 if val_stream is None else self._warn_nonfinite("validation", val_stream.nonfinite)
-        return Summary(
-            steps=int(self.seen_steps),
-            nonfinite_train=num_train,
-            nonfinite_val=num_val,
-            **summarise(self.weights, bound, last),
-        )
+        figures: dict[str, Any] = summarise(self.weights, bound, last)
+        return Summary(steps=int(self.seen_steps), nonfinite_train=num_train, nonfinite_val=num_val, **figures)
 
     def _warn_nonfinite(self, kind: str, counts: Tensor) -> int:
         total = int(counts.sum())
@@ -248,6 +279,29 @@ class WeightState(nn.Module):
                 f"this state is of {state['num_train']} training samples, but there are {self.num_train} now: "
                 "weights are stored by sample number, so resume with the same training set, or start without it"
             )
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """mean(w * loss) of a batch as a function of this process's losses (n,): a sum with constant factors."""
+
+    slope: Tensor  # (n,) factor of each loss, zero where the loss is not finite
+    finite: Tensor  # (n,) whether the loss is finite
+
+    @classmethod
+    def of(cls, step: Step, weights: Tensor, dtype: torch.dtype) -> WeightedMean:
+        """From the weights (g,), for losses of this dtype."""
+        finite, weights = step.local_finite, step.local(weights).to(dtype)
+        return cls(torch.where(finite, weights, 0) / step.processes.divisor(step.num_samples), finite)
+
+    def clone(self) -> WeightedMean:
+        """A copy in its own memory."""
+        return WeightedMean(self.slope.clone(), self.finite.clone())
+
+    def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
+        """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
+        zero_gradient(outputs, self.finite)
+        return torch.dot(torch.where(self.finite, losses, 0), self.slope)
 
 
 def zero_gradient(outputs: Any, finite: Tensor) -> None:

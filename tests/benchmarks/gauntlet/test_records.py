@@ -12,6 +12,7 @@ import pytest
 from benchmarks.gauntlet import __main__ as command
 from benchmarks.gauntlet import halves, records, running
 from benchmarks.gauntlet.halves import RefusedError
+from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.task import Sources
 from benchmarks.gauntlet.tasks import TASKS
 
@@ -92,24 +93,40 @@ def test_a_task_without_data_is_skipped_once(tmp_path: Path) -> None:
 
 def test_a_candidate_sees_the_confirmation_half_only_once_confirmed(tmp_path: Path) -> None:
     path = tmp_path / "confirmed.json"
-    tasks, methods = ["digits-clean", "wine"], ["kl", "kl-join", "mmd-auto-join"]
+    tasks, methods = ["digits-clean", "zones"], ["kl", "kl-join", "mmd-auto-join"]
 
     def missing() -> set[tuple[str, str]]:
         keys = running.plan(tasks, methods, 1, {}, halves.confirmed(path))
         return {(task, method) for task in tasks for method in methods} - {key[:2] for key in keys}
 
-    assert missing() == {("wine", "kl-join"), ("wine", "mmd-auto-join")}
+    assert missing() == {("zones", "kl-join"), ("zones", "mmd-auto-join")}
     halves.confirm("kl-join", path)
     halves.confirm("kl-join", path)  # resuming the same confirmation
-    assert missing() == {("wine", "mmd-auto-join")}
+    assert missing() == {("zones", "mmd-auto-join")}
     with pytest.raises(RefusedError, match="was spent on 'kl-join'"):
         halves.confirm("mmd-auto-join", path)
     with pytest.raises(RefusedError, match="one of the candidates, got 'kl'"):
         halves.confirm("kl", path)
 
 
+def test_a_confirmation_keeps_those_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "confirmed.json"
+    first = halves.history()["first"]
+    path.write_text(json.dumps({"first": first, "second": None}))
+    assert halves.confirmed(path) is None
+    halves.confirm("kl-join", path)
+    assert halves.history(path)["first"] == first
+    assert halves.confirmed(path) == "kl-join"
+
+
+def test_tables_of_a_confirmation_half_show_its_candidate_alone() -> None:
+    candidates = {name for name, method in METHODS.items() if method.group == "candidate"}
+    assert set(halves.shown("confirmation")) & candidates == {halves.confirmed()} - {None}
+    assert halves.shown("development") == list(METHODS)
+
+
 def test_the_command_says_which_candidates_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--task", "wine", "--method", "kl-join", "--results", str(tmp_path / "results.jsonl")]
+    words = ["--task", "zones", "--method", "kl-join", "--results", str(tmp_path / "results.jsonl")]
     command.main(words)
     if halves.confirmed() != "kl-join":
         assert "not run on the confirmation half without --confirm: kl-join" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 
-from benchmarks.gauntlet import tasks_images, tasks_tables, tasks_text
+from benchmarks.gauntlet import tasks_exported, tasks_functions, tasks_glyphs, tasks_images, tasks_tables, tasks_text
 from benchmarks.gauntlet.corruptions import symmetric
 from benchmarks.gauntlet.halves import read_halves
 from benchmarks.gauntlet.task import MissingError, Sources, Split
@@ -35,7 +35,18 @@ NOISE = {  # expected share of wrong targets
     "diabetes-units": 0.3,
     "hours-units": 0.3,
     "docstrings": 0.4,
+    "glyphs-symmetric": 0.4,
+    "glyphs-mix-symmetric": 0.4,
+    "glyphs-instance": 0.35,
+    "characters-pair": 0.3,
+    "functions-flipped": 0.4,
+    "functions-rare": 0.3,
+    "zones": 0.35,
+    "fragments-units": 0.3,
+    "languages": 0.4,
+    "code-pair": 0.3,
 }
+EXPORTED = read_halves()["confirmation"]
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +65,13 @@ def draw(name: str, seed: int = 0) -> Split:
 def test_every_task_is_in_one_half() -> None:
     halves = read_halves()
     assert sorted(halves["development"] + halves["confirmation"]) == sorted(TASKS)
-    for kind in ("image", "table", "regression"):
-        counts = [sum(TASKS[name].kind == kind for name in half) for half in halves.values()]
-        assert abs(counts[0] - counts[1]) <= 1, kind
+    assert {TASKS[name].kind for name in halves["confirmation"]} == {TASKS[name].kind for name in TASKS}
+
+
+def test_the_confirmation_half_reads_no_data_of_the_development_half(tmp_path: Path) -> None:
+    for name in EXPORTED:
+        with pytest.raises(MissingError, match=r"confirmation/\w+\.(csv\.gz|npz) is not in the folder of --data"):
+            TASKS[name].draw(Sources(tmp_path, SOURCES.tables), 0)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -73,7 +88,7 @@ def test_parts_share_no_row_and_wrong_targets_are_where_they_are_said_to_be(name
     assert abs(split.wrong.float().mean().item() - expected) <= bound
 
 
-@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("name", [*BUNDLED, *EXPORTED])
 def test_the_same_seed_draws_the_same_samples(name: str) -> None:
     first, again, other = draw(name, 3), draw(name, 3), draw(name, 4)
     for part in PARTS:
@@ -129,9 +144,10 @@ def test_one_against_the_rest_is_imbalanced() -> None:
     assert split.num_classes == 2
 
 
-def test_instance_dependent_errors_follow_the_sample() -> None:
+@pytest.mark.parametrize("name", ["fashion-instance", "glyphs-instance"])
+def test_instance_dependent_errors_follow_the_sample(name: str) -> None:
     """Some classes are confused more often than others, and a wrong label is not any other class alike."""
-    split = draw("fashion-instance")
+    split = draw(name)
     confused = torch.zeros(10, 10).index_put_((split.truth, split.y_train), torch.ones(()), accumulate=True)
     off = confused.fill_diagonal_(0) / confused.sum(1, keepdim=True)
     assert off.max() > 0.3  # 1 / 9 for symmetric errors
@@ -146,7 +162,56 @@ def test_most_rich_women_are_missing_and_all_of_the_test_file_are_in_focus() -> 
     assert split.focus.sum() == ((test["sex"] == "Female") & (test["income"] == ">50K")).sum()
 
 
-@pytest.mark.parametrize("name", ["diabetes-shift", "hours-shift"])
+@pytest.mark.parametrize("name", ["glyphs-symmetric", "glyphs-mix-symmetric", "glyphs-instance"])
+def test_no_character_is_both_in_test_and_in_other_images(name: str) -> None:
+    split = draw(name)
+    pool, character = tasks_glyphs.glyph_pool(SOURCES)
+    others = np.concatenate([split.rows_train, split.rows_trusted])
+    assert not set(character[others]) & set(character[split.rows_test])
+    assert np.array_equal(split.y_test, pool.y[split.rows_test])
+
+
+def test_most_documented_private_functions_are_missing_and_those_for_testing_are_in_focus() -> None:
+    split = draw("functions-missing")
+    table = tasks_functions.read_functions(SOURCES)
+    affected = (table["documented"] & (table["visibility"] == "private")).to_numpy()
+    all_but_test = np.setdiff1d(np.arange(len(table)), split.rows_test)
+    assert 0.1 < affected[split.rows_train].sum() / affected[all_but_test].sum() < 0.3
+    assert split.focus is not None
+    assert np.array_equal(split.focus, affected[split.rows_test])
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "positive"),
+    [("functions-flipped", "documented", [True]), ("functions-clean", "visibility", ["private"])],
+)
+def test_functions_have_the_labels_of_their_column(name: str, column: str, positive: list[object]) -> None:
+    split, table = draw(name), tasks_functions.read_functions(SOURCES)
+    for y, rows in ((split.truth, split.rows_train), (split.y_trusted, split.rows_trusted)):
+        assert np.array_equal(y, table[column].isin(positive)[rows])
+
+
+def test_one_function_in_ten_catches_errors() -> None:
+    assert 0.05 < draw("functions-rare").y_test.float().mean() < 0.15
+
+
+def test_pieces_of_a_file_are_all_for_testing_or_none() -> None:
+    split = draw("fragments-units")
+    with np.load(SOURCES.file("data", "confirmation/fragments.npz")) as file:
+        number, packed = file["number"], file["packed"]
+    others = np.concatenate([split.rows_train, split.rows_trusted])
+    assert not set(number[others]) & set(number[split.rows_test])
+    found = (split.y_test - split.y_test[0]).double().numpy() * split.unit
+    np.testing.assert_allclose(found, packed[split.rows_test] - packed[split.rows_test[0]], atol=0.01)
+
+
+def test_code_does_not_name_its_library() -> None:
+    assert tasks_exported.without_names("pd.concat(networkx.Graph, mlflow_x, cpd)").split() == [
+        *(".concat(", ".Graph,", "_x,", "c", ")"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["diabetes-shift", "hours-shift", "functions-shift"])
 def test_covariate_shift_moves_the_inputs_and_no_target(name: str) -> None:
     split = draw(name)
     assert not split.wrong.any()
@@ -169,12 +234,14 @@ def test_missing_data_are_reported_by_name(tmp_path: Path) -> None:
     nowhere = Sources(tmp_path, tmp_path)
     with pytest.raises(MissingError, match=r"adult/train\.csv\.gz is not in the folder of --tables"):
         TASKS["adult-clean"].draw(nowhere, 0)
+    with pytest.raises(MissingError, match=r"confirmation/zones\.csv\.gz .* benchmarks\.gauntlet\.export_sources"):
+        TASKS["zones"].draw(nowhere, 0)
     with pytest.raises(MissingError, match=r"fashion-mnist/train-images-idx3-ubyte\.gz .* --data"):
         tasks_images.fashion_pool(nowhere)
 
 
 def test_small_sets_are_split_often_enough_for_two_thousand_predictions() -> None:
-    for name in BUNDLED:
+    for name in [*BUNDLED, "zones"]:
         assert 5 * TASKS[name].length.splits * len(draw(name).y_test) >= 2000, name
 
 

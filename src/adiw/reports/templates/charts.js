@@ -28,10 +28,12 @@ function bounds(curves, zoom) {
   return [!zoom && low >= 0 && low < .35 * high ? 0 : low - pad, high + pad];
 }
 
-// Curves over the epochs 1, 2, 3, ...; series: {name, row, pattern, mean, low, high, others}.
-function lineChart(plot, readout, series, zoom) {
+// Curves over the epochs 1, 2, 3, ...; series: {name, row, pattern, mean, low, high, others, best}.
+// lines: [{name, value}] are horizontal; a circle marks the best epoch.
+function lineChart(plot, readout, series, zoom, lines = []) {
   const all = series.flatMap(s => [s.mean, s.low || [], s.high || [], ...(s.others || []).map(o => o.values)]);
-  const ys = bounds(zoom ? series.map(s => s.mean) : all, zoom) || bounds(all, false);
+  const wide = all.some(values => values.length) ? [...all, lines.map(line => line.value)] : all;
+  const ys = bounds(zoom ? series.map(s => s.mean) : wide, zoom) || bounds(wide, false);
   readout.replaceChildren();
   if (!ys) {
     unfollow(plot);
@@ -42,6 +44,11 @@ function lineChart(plot, readout, series, zoom) {
   const place = frame(plot, [1, Math.max(longest, 2)], ys, {wholeNumbers: true});
   const {svg, x, y} = place;
   for (const s of series) if (s.low) svg.append(band(s, x, y));
+  for (const line of lines) if (line.value >= ys[0] && line.value <= ys[1]) {
+    const at = y(line.value);
+    svg.append(element('line', {class: 'reference', x1: x(1), x2: x(Math.max(longest, 2)), y1: at, y2: at}),
+      element('text', {x: x(Math.max(longest, 2)) - 4, y: at - 5, 'text-anchor': 'end'}, `${line.name} ${reading(line.value)}`));
+  }
   for (const s of series) {
     const look = {fill: 'none', stroke: colour(s.row), 'stroke-linejoin': 'round', 'stroke-linecap': 'round'};
     for (const other of s.others || []) {
@@ -53,6 +60,8 @@ function lineChart(plot, readout, series, zoom) {
     const line = element('path', {...look, class: 'curve', 'stroke-width': 2, 'stroke-dasharray': s.pattern, d: path(s.mean, x, y)});
     line.dataset.name = s.name;
     svg.append(line);
+    const top = s.best === undefined ? null : s.mean[s.best - 1] ?? null;
+    if (top !== null) svg.append(element('circle', {class: 'best', cx: x(s.best), cy: y(top), r: 5, stroke: colour(s.row)}));
   }
   const cursor = element('line', {class: 'at', y1: place.top, y2: place.base, visibility: 'hidden'});
   svg.append(cursor);

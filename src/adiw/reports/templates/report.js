@@ -34,10 +34,11 @@ function drawCurves(chart, cells) {
   const tall = chart.querySelector('.tall'), range = tall ? {} : {low: undefined, high: undefined};
   const series = cells.flatMap(cell => curves.map((name, i) => cell.curves[name] && {
     ...cell.curves[name], ...range, row: cell.row, name: data.rows[cell.row],
-    pattern: curves.length > 1 ? ['', '5 3'][i] : dash(cell.row),
+    pattern: curves.length > 1 ? ['', '5 3'][i] : dash(cell.row), best: name === 'accuracy' ? cell.best : undefined,
   })).filter(Boolean);
   const zoom = chart.querySelector('.zoom input')?.checked;
-  lineChart(chart.querySelector('.plot'), chart.querySelector('.readout'), series, zoom);
+  const lines = curves[0] === 'accuracy' ? data.references[column()] : [];
+  lineChart(chart.querySelector('.plot'), chart.querySelector('.readout'), series, zoom, lines);
 }
 
 function drawHistograms(cells) {

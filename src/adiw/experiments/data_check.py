@@ -1,0 +1,183 @@
+"""Look at a data set before any training: class mix, duplicates, shift, and how many trusted samples are enough."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
+
+from adiw.data import ImageFiles, Samples
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits
+from adiw.reweighting.significance import Distance, loss_distance, losses_needed, mix_distance, pairs_needed
+from adiw.reweighting.verdict import LEVEL
+
+FOLDS, STEPS, BATCH, HIDDEN = 5, 300, 256, 64  # of the quick model
+MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
+SIDE = 8  # pixels of the images that it sees
+GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy, whose number of held-out samples is reported
+DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one look at the data shows, in a sentence; ``warns`` if something should change."""
+
+    name: str
+    warns: bool
+    sentence: str
+    figures: dict[str, Any]
+
+
+def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], None] = lambda: None) -> list[Finding]:
+    """The findings. A run holds out the share ``hold_out`` of the trusted samples.
+
+    ``done`` is called after each fold of the quick models.
+    """
+    others = torch.ones(len(splits.train), dtype=torch.bool)
+    others[splits.shifted.trusted] = False
+    train = splits.train.subset(others.nonzero().flatten(), splits.train.y[others])
+    generator = torch.Generator().manual_seed(seed)
+    parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
+    x = torch.cat([features(part) for part in parts])
+    is_trusted = torch.tensor([0, 1]).repeat_interleave(torch.tensor([len(part) for part in parts]))
+    x = (x - x.mean(0)) / x.std(0).clamp_min(1e-6)
+    losses = out_of_fold_losses(x, torch.cat([part.y for part in parts]), splits.data.num_classes, generator, done)
+    scores = out_of_fold_losses(x, is_trusted, 2, generator, done)
+    chance = torch.where(is_trusted == 1, scores, -(-(-scores).exp()).log1p())  # -log p(trusted) of every sample
+    return [
+        _class_mix(train.y, splits.trusted.y, splits.data.classes),
+        _duplicates(train, splits.trusted),
+        _shift("inputs", "their inputs", loss_distance(chance[is_trusted == 0], chance[is_trusted == 1])),
+        _shift(
+            "labels",
+            "the losses of a quick model, as they do where labels are wrong",
+            loss_distance(losses[is_trusted == 0], losses[is_trusted == 1]),
+        ),
+        _enough(len(splits.trusted), hold_out),
+    ]
+
+
+def features(samples: Samples | ImageFiles) -> Tensor:
+    """(n, d) float32 vectors of the samples; images are reduced to ``SIDE`` x ``SIDE`` pixels."""
+    if isinstance(samples, Samples) and samples.x.ndim != 4:
+        return samples.x.flatten(1).float()
+    x = samples.x if isinstance(samples, Samples) else None
+    images = (x[k] for k in range(len(samples))) if x is not None else (samples[k][0] for k in range(len(samples)))
+    return torch.stack([adaptive_avg_pool2d(image.float() / 255, SIDE).flatten() for image in images])
+
+
+def out_of_fold_losses(
+    x: Tensor, y: Tensor, classes: int, generator: torch.Generator, done: Callable[[], None] = lambda: None
+) -> Tensor:
+    """(n,) the cross-entropy of each sample, by a small network that was not trained on it.
+
+    All samples are treated alike, so that where nothing differs between two kinds of them, their losses do not.
+    """
+    fold = torch.randperm(len(x), generator=generator) % FOLDS
+    losses = torch.zeros(len(x))
+    for number in range(FOLDS):
+        rest, own = (fold != number).nonzero().flatten(), fold == number
+        network = _train(x[rest], y[rest], classes, generator)
+        with torch.no_grad():
+            losses[own] = cross_entropy(network(x[own]), y[own], reduction="none")
+        done()
+    return losses
+
+
+def _train(x: Tensor, y: Tensor, classes: int, generator: torch.Generator) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))
+        network = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.1)
+    for _ in range(STEPS):
+        index = torch.randint(len(x), (min(BATCH, len(x)),), generator=generator)
+        optimizer.zero_grad()
+        cross_entropy(network(x[index]), y[index]).backward()
+        optimizer.step()
+    return network
+
+
+def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
+    index = torch.randperm(len(samples), generator=generator)[:most].sort().values
+    return samples.subset(index, samples.y[index])
+
+
+def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Finding:
+    counts = [torch.bincount(labels, minlength=len(classes)) for labels in (train, trusted)]
+    found = mix_distance(counts[0].double(), counts[1])
+    shares = [(100 * count.double() / count.sum()).tolist() for count in counts]
+    missing = [name for name, a, b in zip(classes, *counts, strict=True) if int(a) and not int(b)]
+    figures = {**asdict(found), "train": shares[0], "trusted": shares[1], "missing": missing}
+    words = _words(found)
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        names = f"no trusted sample is of class {', '.join(missing[:5])}{more}"
+        return Finding(
+            "class mix", True, f"{names}: add trusted samples of each class that counts ({words})", figures
+        )
+    if found.p_value < LEVEL:
+        text = f"the trusted samples have another class mix than the training samples ({words}): the weights will "
+        return Finding(
+            "class mix", True, text + "follow it, so check that it is that of the data that counts", figures
+        )
+    return Finding(
+        "class mix",
+        False,
+        f"training and trusted samples do not differ visibly in their class mix ({words})",
+        figures,
+    )
+
+
+def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles) -> Finding:
+    label_of: dict[bytes, set[int]] = {}
+    for digest, label in zip(_digests(trusted), trusted.y.tolist(), strict=True):
+        label_of.setdefault(digest, set()).add(label)
+    pairs = [(digest, label) for digest, label in zip(_digests(train), train.y.tolist(), strict=True)]
+    copies = [label in label_of[digest] for digest, label in pairs if digest in label_of]
+    figures = {"copies": len(copies), "other_label": copies.count(False)}
+    if not copies:
+        return Finding("duplicates", False, "no training sample is an exact copy of a trusted sample", figures)
+    text = f"{len(copies)} training samples are exact copies of trusted samples, {copies.count(False)} of them with "
+    advice = "another label: remove the copies, or held-out samples are trained on and judge too well"
+    return Finding("duplicates", True, text + advice, figures)
+
+
+def _digests(samples: Samples | ImageFiles) -> list[bytes]:
+    """A digest of the content of each sample, without its label."""
+    if isinstance(samples, ImageFiles):
+        return [hashlib.sha256(path.read_bytes()).digest() for path in samples.paths]
+    return [hashlib.sha256(row.tobytes()).digest() for row in samples.x.contiguous().numpy()]
+
+
+def _shift(name: str, what: str, found: Distance) -> Finding:
+    figures = {**asdict(found), "needed": losses_needed(found.distance, LEVEL)}
+    if found.p_value < LEVEL:
+        return Finding(name, True, f"training and trusted samples differ in {what} ({_words(found)})", figures)
+    text = (
+        f"training and trusted samples do not differ visibly in {what} ({_words(found)}): a difference of this size "
+    )
+    return Finding(name, False, text + f"would be seen with about {figures['needed']:,} trusted samples", figures)
+
+
+def _words(found: Distance) -> str:
+    return f"distance {found.distance:.2f}, p {'< 0.001' if found.p_value < 0.001 else f'= {found.p_value:.2g}'}"
+
+
+def _enough(trusted: int, hold_out: float) -> Finding:
+    """What gain of accuracy the held-out samples can show."""
+    held_out = round(hold_out * trusted)
+    needed = {gain: pairs_needed(gain, DISAGREEMENT) for gain in GAINS}
+    seen = next((gain for gain in GAINS if needed[gain] <= held_out), None)
+    figures = {"held_out": held_out, "needed": {f"{100 * gain:g}": count for gain, count in needed.items()}}
+    counts = ", ".join(f"{100 * gain:g} points {count:,}" for gain, count in needed.items())
+    text = f"of {trusted} trusted samples {held_out} are held out, which show "
+    text += "only gains above 20 points" if seen is None else f"a gain of {100 * seen:g} points"
+    few = held_out < LEAST_HELD_OUT or seen is None
+    return Finding(
+        "trusted samples", few, f"{text} over other methods; to see a gain needs, held out: {counts}", figures
+    )

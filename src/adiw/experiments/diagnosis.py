@@ -1,0 +1,121 @@
+"""What is wrong with a run: alarms after each epoch and at its end, and whether its network has collapsed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adiw.experiments.best_epoch import right_in_other_parts
+from adiw.experiments.dead_run import STEPS
+from adiw.experiments.training_run import TrainingRun
+from adiw.reweighting import alarms
+from adiw.reweighting.adiw import ADIW
+from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.group_table import rows_of
+from adiw.reweighting.verdict import find_shift, make_verdict
+
+
+def raise_epoch_alarms(training: TrainingRun) -> list[Alarm]:
+    """Alarms from the weights after an epoch, of those that the run has not raised before. They are kept with it."""
+    row, reweight = training.metrics[-1], training.reweight
+    if not isinstance(reweight, ADIW) or training.epoch == 1:  # the weights are one in the first epoch
+        return []
+    return _keep(
+        training, alarms.weight_alarms(row["ess"], row["weight_mean"], len(training.splits.train), 0.0, None)
+    )
+
+
+def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
+    """Alarms at the end of a run, of those that it has not raised before. They are kept with it.
+
+    Predictions are judged on held-out trusted samples where there are any, else on the other trusted samples.
+    """
+    if len(training.loop.loader) * training.epoch < STEPS:  # too few steps for predictions to say anything
+        return []
+    splits, names = training.splits, training.splits.data.classes
+    judged = splits.trusted if splits.held_out is None else splits.held_out
+    found = alarms.prediction_alarms(training.predict(judged), judged.y, names)
+    accuracy = [row.get("train_accuracy") for row in training.metrics]
+    if len(training.held_out) == len(accuracy) and None not in accuracy:
+        found += alarms.memorising(torch.stack(training.held_out), [float(value or 0) / 100 for value in accuracy])
+    if isinstance(training.reweight, ADIW):
+        found += _weight_alarms(training, training.reweight)
+    return _keep(training, found)
+
+
+def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
+    weights, others = training.weights().cpu(), ~is_trusted(training)
+    bound, labels = reweight.bound, trusted_labels(training)
+    at_bound = 0.0 if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
+    row = training.metrics[-1]
+    found = alarms.weight_alarms(row["ess"], row["weight_mean"], len(weights), at_bound, bound)
+    if not bool(weights.isfinite().all()):
+        return found
+    given, groups = training.splits.train.y, training.splits.groups
+    found += alarms.class_alarms(weights[others], given[others], labels, training.splits.data.classes)
+    if groups is not None:
+        strata = alarms.strata_of(given, training.predict(training.splits.train))
+        found += alarms.group_alarms(weights[others], groups.train[others], strata[others], groups.names)
+    return found
+
+
+def is_trusted(training: TrainingRun) -> Tensor:
+    """(n,) which training samples are trusted."""
+    found = torch.zeros(len(training.splits.train), dtype=torch.bool)
+    found[training.splits.shifted.trusted] = True
+    return found
+
+
+def trusted_labels(training: TrainingRun) -> Tensor:
+    """The labels of all trusted samples, held-out ones included, (m,)."""
+    splits = training.splits
+    return splits.trusted.y if splits.held_out is None else torch.cat([splits.trusted.y, splits.held_out.y])
+
+
+def why_collapsed(training: TrainingRun, predicted: Tensor) -> str | None:
+    """Why a network that predicts these classes (m,) of the test set is of no use; None if it is of use."""
+    if len(training.loop.loader) * training.epoch < STEPS:
+        return None
+    test, classes = training.splits.test, training.splits.data.num_classes
+    counts, given = (torch.bincount(labels, minlength=classes) for labels in (predicted, test.y))
+    found = alarms.collapse(counts, given, int((predicted == test.y).sum()), training.splits.data.classes)
+    return f"the network has collapsed: {found[0].message}" if found else None
+
+
+def group_tables(training: TrainingRun, predicted: Tensor) -> dict[str, list[dict[str, Any]]]:
+    """The weights of the training samples and the accuracy on the test set, by class and by group.
+
+    predicted: (m,) the predicted classes of the test set.
+    """
+    splits, data = training.splits, training.splits.data
+    weights, right = training.weights().cpu(), predicted == splits.test.y
+    found = {"classes": rows_of(weights, splits.train.y, data.classes, right, splits.test.y), "groups": []}
+    if splits.groups is not None:
+        found["groups"] = rows_of(weights, splits.groups.train, splits.groups.names, right, splits.groups.test)
+    return found
+
+
+def verdict_of_run(training: TrainingRun) -> dict[str, Any] | None:
+    """The verdict without a comparison: whether there is a shift, and whether the weights remove it.
+
+    None for methods without estimated weights. ``compare.py`` adds the comparison with other runs.
+    """
+    reweight = training.reweight
+    if not isinstance(reweight, ADIW):
+        return None
+    rows = reweight.val_stream.batch_size
+    shift, after = find_shift(reweight.record, reweight.weights, trusted_labels(training), rows)
+    right = right_in_other_parts(torch.stack(training.held_out)) if training.held_out else None
+    score = None if right is None else 100 * float(right.double().mean())
+    return make_verdict(shift, after, score).as_dict()
+
+
+def _keep(training: TrainingRun, found: list[Alarm]) -> list[Alarm]:
+    """The alarms with new names, with the epoch, added to those of the run."""
+    known = {alarm.name for alarm in training.alarms}
+    new = [replace(alarm, epoch=training.epoch) for alarm in found if alarm.name not in known]
+    training.alarms += new
+    return new

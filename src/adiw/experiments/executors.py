@@ -1,0 +1,173 @@
+"""The runs of a sweep as tasks of an executor: several processes, a Ray cluster, SLURM by submitit, or dask."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from adiw.experiments.budget import Budget, seconds_of
+from adiw.experiments.checked_io import read_lines
+from adiw.experiments.plan import Part, Planned, plan
+from adiw.experiments.recipes import load
+from adiw.experiments.resume import open_sweep
+from adiw.experiments.run import DEFAULT, Engine, Interrupted
+from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep, in_one_line
+from adiw.experiments.task import Outcome, Task, compute
+
+RETRIES = 3
+POLL = 0.2  # seconds between two looks at the tasks
+Ended = Iterator[tuple[Planned, dict[str, Any]]]
+
+
+class Pending(Protocol):
+    """A task that was submitted; ``result`` raises if the worker was lost."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> Any: ...
+
+
+class Executor(Protocol):
+    """An object with the ``submit`` of ``concurrent.futures``.
+
+    A process computes one task at a time: tasks in threads would share PyTorch's random numbers.
+    """
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Pending: ...
+
+
+def run_on(
+    executor: Executor | None,
+    sweep: Sweep,
+    planned: Sequence[Planned],
+    progress: OnRunEpoch = lambda job, row: None,
+    stop: Callable[[], bool] = lambda: False,
+    retries: int = RETRIES,
+) -> Ended:
+    """``sweep.run`` on an executor, or in this process if it is None; yields each run with its record when it ends.
+
+    Cells with the same settings share one run. A run whose worker is lost is submitted again and resumes from its
+    checkpoint; after ``retries`` times it is recorded as failed. The workers must see the folder of the sweep.
+    """
+    ended = {job for job in planned if sweep.ended(job) is not None}
+    yield from sweep.run([job for job in planned if job in ended], progress, stop)  # those without a record
+    waiting: dict[str, list[Planned]] = {}
+    for job in planned:
+        if job not in ended:
+            waiting.setdefault(job.folder, []).append(job)
+    work = sweep.run if executor is None else _Submitted(executor, sweep, retries).run
+    for job, record in work([jobs[0] for jobs in waiting.values()], progress, stop):
+        yield from ((cell, record) for cell in waiting[job.folder])
+
+
+class _Submitted:
+    """The tasks of a sweep on an executor."""
+
+    def __init__(self, executor: Executor, sweep: Sweep, retries: int) -> None:
+        self.executor, self.sweep, self.retries = executor, sweep, retries
+        self.stop_file = sweep.folder.path.absolute() / f".stop-{uuid.uuid4().hex}"
+        self.pending: list[tuple[Task, Pending]] = []
+        self.sizes: dict[Planned, int] = {}  # of metrics.jsonl of each run that has not ended
+
+    def run(self, jobs: Sequence[Planned], progress: OnRunEpoch, stop: Callable[[], bool]) -> Ended:
+        self.sizes = {job: self._size(job) for job in jobs}
+        share = math.ceil(len(jobs) / self.sweep.processes)  # with fewer runs than places, all processes have some
+        width, stopped = max(1, min(self.sweep.side_by_side or 1, share)), False
+        for at in range(0, len(jobs), width):
+            self._submit(Task(self.sweep, tuple(jobs[at : at + width]), self.stop_file))
+        while self.pending:
+            if stop():
+                self.stop_file.touch()
+            for task, future in [entry for entry in self.pending if entry[1].done()]:
+                self.pending.remove((task, future))
+                outcome = self._outcome(task, future)
+                stopped |= outcome.stopped
+                for job, record in outcome.ended:
+                    del self.sizes[job]
+                    yield job, record
+            self._report(progress)
+            time.sleep(POLL)
+        self.stop_file.unlink(missing_ok=True)  # kept if tasks remain: they stop when they start
+        if stopped:
+            raise Interrupted(STOPPED)
+
+    def _submit(self, task: Task) -> None:
+        self.pending.append((task, self.executor.submit(compute, task)))
+
+    def _outcome(self, task: Task, future: Pending) -> Outcome:
+        """The outcome of a task; if its worker was lost, its runs are submitted again, one by one."""
+        try:
+            outcome: Outcome = future.result()
+            return outcome
+        except Exception as error:
+            if task.stopped():
+                return Outcome([], stopped=True)
+            if task.attempt < self.retries:
+                for job in task.jobs:
+                    self._submit(replace(task, jobs=(job,), attempt=task.attempt + 1))
+                return Outcome([], stopped=False)
+            reason = f"its worker was lost {task.attempt + 1} times, at last with {in_one_line(error)}"
+            return Outcome([(job, self.sweep.failed(job, reason)) for job in task.jobs], stopped=False)
+
+    def _report(self, progress: OnRunEpoch) -> None:
+        """Report the last epoch of each run that has advanced since the last call."""
+        for job, before in self.sizes.items():
+            if (size := self._size(job)) != before:
+                self.sizes[job] = size
+                rows = read_lines(self._metrics(job))
+                progress(job, rows[-1] if rows else {"epoch": 0})
+
+    def _size(self, job: Planned) -> int:
+        """-1 without a file: a run that has begun has an empty one."""
+        file = self._metrics(job)
+        return file.stat().st_size if file.exists() else -1
+
+    def _metrics(self, job: Planned) -> Path:
+        return self.sweep.folder.path / job.folder / "metrics.jsonl"
+
+
+def run_recipe(
+    name: str,
+    out: Path,
+    executor: Executor | None = None,
+    part: Part = Part(),  # noqa: B008 - frozen
+    root: Path | None = None,
+    engine: Engine = DEFAULT,
+    processes: int = 1,
+    time_limit: float | None = None,
+    retries: int = RETRIES,
+    budget: str | None = None,
+) -> list[dict[str, Any]]:
+    """Run a recipe on an executor, and return the records in its folder. The same call resumes.
+
+    Args:
+        name: a recipe of the library or a .toml file.
+        out: folder of the sweep; the workers must see it too.
+        executor: None runs in this process.
+        part: the rows, columns and trials to run.
+        root: folder of the data sets; None for $ADIW_DATA or ./data.
+        engine: how runs are computed.
+        processes: how many runs share a machine; the time table marks times of more than one.
+        time_limit: longest seconds of a run.
+        retries: how often a run is submitted again whose worker was lost.
+        budget: a duration such as "25m"; runs in progress are then saved, and the call returns.
+    """
+    recipe = load(name)
+    limit = None if budget is None else Budget(seconds_of(budget))
+    sweep = Sweep(open_sweep(recipe, part.changes, out), root, engine, 1, processes, time_limit)
+    try:
+        for job, record in run_on(executor, sweep, plan(recipe, part), stop=_spent(limit), retries=retries):
+            sweep.write_record(job, record)
+        sweep.write_sums()
+    except Interrupted:
+        pass  # the budget is spent
+    return sweep.records(RESULTS)
+
+
+def _spent(limit: Budget | None) -> Callable[[], bool]:
+    return (lambda: False) if limit is None else limit.spent

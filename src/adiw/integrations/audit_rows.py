@@ -1,0 +1,70 @@
+"""The audit of the rows that a scikit-learn estimator was fitted on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from adiw.integrations.network_training import Progress
+from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
+from adiw.label_audit import Audit
+from adiw.reweighting.audit import BATCH, FIRST, make_audit
+from adiw.reweighting.last_pass import observe
+from adiw.reweighting.loss_history import LossHistory
+
+SECONDS = 2.0  # between two lines of progress
+
+
+def audit_rows(
+    net: ReweightedNet, rows: Rows, progress: Progress, join_trusted: bool, table: Any, verbose: bool = False
+) -> Audit:
+    """The audit of rows (n, ...) in the targets of the network; ``table`` (n, ...) may have columns to show."""
+    count = rows.shape[0]
+    loader = DataLoader(IndexedRows(rows, progress.targets[:count]), BATCH, collate_fn=IndexedRows.collate)
+    device = torch.device(net.device)
+    last = observe(
+        net.module_,
+        net.criterion_,
+        _telling(loader, count) if verbose else loader,
+        lambda batch: (net.module_(batch[0].to(device)), batch[1][0].to(device)),
+    )
+    history = LossHistory(len(progress.targets))
+    for name, buffer in history.named_buffers():
+        if progress.weights is not None:
+            buffer.copy_(progress.weights[f"weight_state.history.{name}"])
+    means = history.means(torch.cat([last.losses, torch.full((len(progress.targets) - count,), torch.nan)]))
+    trusted = means.numpy()[progress.roles.matched]
+    made = make_audit(
+        means[:count],
+        last,
+        is_trusted=progress.is_trusted[:count],
+        trusted_losses=trusted if join_trusted and len(trusted) else None,
+        numbering="row of X, from 0",
+    )
+    if not hasattr(table, "iloc"):
+        return made
+    first = made.order[:FIRST].tolist()
+    return replace(made, columns={i: {str(k): str(v) for k, v in table.iloc[i].items()} for i in first})
+
+
+def _telling(loader: Iterable[Any], total: int) -> Iterator[Any]:
+    """The batches; a line says how many rows are read, every two seconds."""
+    told, done = time.monotonic(), 0
+    for batch in loader:
+        yield batch
+        done += len(batch[0])
+        if time.monotonic() - told > SECONDS:
+            told = time.monotonic()
+            print(f"audit: {done} of {total} rows", flush=True)
+
+
+def in_units(audit: Audit, centre: float, unit: float) -> Audit:
+    """The audit of a regression with its targets in the units of y."""
+    predicted = None if audit.predicted is None else audit.predicted * np.float64(unit) + centre
+    return replace(audit, given=audit.given * unit + centre, predicted=predicted)

@@ -1,0 +1,96 @@
+"""What a run says about itself: its verdict, its alarms, and its figures by class, for the top of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from adiw.reports.results import Cell, Results, Trial
+
+MANY = 30  # classes or groups in a table; of more, those with the lowest accuracy are shown
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The verdict and the alarms of a run; ``row`` and ``column`` name its cell."""
+
+    row: str
+    column: str
+    sentence: str | None
+    comparison: list[dict[str, Any]]
+    alarms: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """The figures by class of a run: a line for each class, and the confusion matrix where it was kept."""
+
+    row: str
+    column: str
+    lines: list[dict[str, Any]]
+    hidden: int  # classes that are not in ``lines``
+    groups: list[dict[str, Any]]  # by a column of the data, where one was named
+    classes: list[str]
+    matrix: list[list[int]] | None
+    confusions: list[dict[str, Any]]
+    opened: bool
+
+
+def findings(results: Results) -> list[Finding]:
+    """The findings of every cell that has some, those with a comparison first."""
+    found = []
+    for cell, trial in _first_trials(results):
+        verdict, alarms = trial.record.get("verdict") or {}, trial.record.get("alarms") or []
+        if verdict or alarms:
+            compared = verdict.get("comparison") or []
+            found.append(Finding(cell.row, cell.column, verdict.get("sentence"), compared, alarms))
+    return sorted(found, key=lambda finding: not finding.comparison)
+
+
+def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
+    """Column -> the most frequent class of its test set and its rate in percent, where that was recorded."""
+    found: dict[str, dict[str, Any]] = {}
+    for cell, trial in _first_trials(results):
+        if (trial.record.get("predictions") or {}).get("majority"):
+            found.setdefault(cell.column, trial.record["predictions"]["majority"])
+    return found
+
+
+def class_tables(results: Results) -> list[ClassTable]:
+    """The figures by class of every cell that has them; the only one, or the first, is open."""
+    found: list[ClassTable] = []
+    for cell, trial in _first_trials(results):
+        if trial.record.get("predictions"):
+            found.append(_class_table(cell, trial, opened=not found))
+    return found
+
+
+def _class_table(cell: Cell, trial: Trial, opened: bool) -> ClassTable:
+    figures, groups = trial.record["predictions"], trial.record.get("groups") or {}
+    weights = {row["name"]: row for row in groups.get("classes") or []}
+    keys = ("test_samples", "accuracy", "predicted_share", "trusted_share", "train_share")
+    columns = zip(figures["classes"], *(figures[key] for key in keys), strict=True)
+    lines = [dict(zip(("name", *keys), line, strict=True)) for line in columns]
+    lines = [line | {key: weights.get(line["name"], {}).get(key) for key in ("mean_weight", "ess")} for line in lines]
+    if len(lines) > MANY:
+        lines.sort(key=lambda line: 101 if line["accuracy"] is None else line["accuracy"])
+    return ClassTable(
+        row=cell.row,
+        column=cell.column,
+        lines=lines[:MANY],
+        hidden=max(0, len(lines) - MANY),
+        groups=(groups.get("groups") or [])[:MANY],
+        classes=figures["classes"],
+        matrix=figures["confusion"],
+        confusions=figures["confusions"],
+        opened=opened,
+    )
+
+
+def _first_trials(results: Results) -> Iterator[tuple[Cell, Trial]]:
+    """The first finished trial of every cell, or its first one with a result."""
+    for cell in results.cells.values():
+        ended = cell.done or [trial for trial in cell.trials if trial.status == "dead"]
+        if ended:
+            yield cell, ended[0]

@@ -1,0 +1,140 @@
+"""The audit of a training loop: the mean loss of each sample so far, and a last pass over the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from adiw.label_audit import Audit
+from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.indexed import Indexed, TrustedSamples
+from adiw.reweighting.last_pass import Pass, nearest_others, observe
+
+FIRST = 1000  # of the ranking: samples whose neighbours are looked for, and which are described
+BATCH = 256
+
+
+def audit(
+    reweight: Any,
+    train_set: Any,
+    *,
+    names: Sequence[str] = (),
+    columns: Callable[[int], Mapping[str, Any]] | None = None,
+    numbering: str = "index in the training set, from 0",
+    progress: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Rank the training samples, the likeliest wrong label first.
+
+    Args:
+        reweight: ``adiw.ADIW`` or another weighting method, after training.
+        train_set: the training set, ``adiw.Indexed(...)``, or a DataLoader of it.
+        names: of the classes.
+        columns: ``columns(index)`` describes a sample as a mapping, e.g. the row of its table. It is called for the
+            first thousand samples of the ranking.
+        numbering: whose numbers the indices are, for the table.
+        progress: called with the number of samples read so far and their total.
+
+    The score of a sample is its mean loss over all training passes and a last pass in evaluation mode: a label that
+    the network has memorised in the end still has a large mean. ``audit.cutoff`` needs trusted samples that are
+    trained on, ``adiw.Indexed(train_set, trusted)``. ``audit.save(folder)`` writes audit.csv and audit.html.
+
+    >>> x, y = torch.randn(60, 2), torch.arange(60) % 3
+    >>> train_set = Indexed(torch.utils.data.TensorDataset(x, y), trusted=range(20))
+    >>> model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
+    >>> from adiw import ADIW
+    >>> reweight = ADIW(model, criterion, train_set.trusted, len(train_set))
+    >>> reweight(model(x), y, torch.arange(60)).backward()
+    >>> audit(reweight, train_set).order.shape  # the trusted samples are not ranked
+    (40,)
+    """
+    state = reweight.weight_state
+    loader = train_set if isinstance(train_set, DataLoader) else DataLoader(_indexed(train_set), batch_size=BATCH)
+    index: list[Tensor] = []
+    evaluator = reweight.evaluator
+    parameter = next(evaluator.model.parameters(), reweight.weights)
+    batches = _batches(loader, index, parameter.device, state.num_train, progress)
+    found = observe(evaluator.model, evaluator.criterion, batches, evaluator.run)
+    positions = torch.cat(index)
+    if len(positions.unique()) < state.num_train:
+        raise ValueError(
+            f"train_set has {len(positions.unique())} different samples, but {state.num_train} were trained on: pass "
+            "the training set of reweight, or a DataLoader that reads all of it (drop_last=False)"
+        )
+    found = found.map(lambda tensor: torch.empty_like(tensor[: state.num_train]).index_copy_(0, positions, tensor))
+    means = state.history.means(found.losses.to(reweight.weights.device)).cpu()
+    is_trusted = trusted_in_training(reweight)
+    made = make_audit(
+        means,
+        found,
+        is_trusted=None if is_trusted is None else is_trusted.numpy(),
+        trusted_losses=None if is_trusted is None else means[is_trusted].numpy(),
+        names=names,
+        weights=reweight.weights.detach().cpu().numpy(),
+        numbering=numbering,
+    )
+    if columns is None:
+        return made
+    return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
+
+
+def make_audit(mean_losses: Tensor, last: Pass, **more: Any) -> Audit:
+    """The audit of samples with these mean losses (n,) and this last pass; ``more``: further fields of ``Audit``."""
+    classes = last.targets is not None and not last.targets.is_floating_point()
+    given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()
+    made = Audit(
+        losses=mean_losses.cpu().numpy().astype(np.float64),
+        given=given.astype(np.int64 if classes else np.float64),
+        predicted=None if last.predicted is None else last.predicted.numpy(),
+        confidence=None if last.confidence is None else last.confidence.numpy(),
+        **more,
+    )
+    if not classes or last.features is None:
+        return made
+    assert last.targets is not None
+    first = torch.from_numpy(made.order[:FIRST].copy())
+    neighbour, distance = torch.full((len(given),), -1), torch.full((len(given),), torch.nan)
+    neighbour[first], distance[first] = nearest_others(last.features, last.targets, first)
+    return replace(made, neighbour=neighbour.numpy(), distance=distance.numpy())
+
+
+def trusted_in_training(reweight: Any) -> Tensor | None:
+    """(num_train,) which training samples are trusted ones; None if the trusted samples are not trained on."""
+    val_set = getattr(getattr(reweight, "val_stream", None), "dataset", None)
+    if not isinstance(val_set, TrustedSamples):
+        return None
+    is_trusted = torch.zeros(len(reweight.weights), dtype=torch.bool)
+    return is_trusted.index_fill_(0, val_set.index, True)
+
+
+def _indexed(train_set: Any) -> Any:
+    """The training set with indices; a ``Subset`` or another wrapper of an indexed one has them already."""
+    inner = train_set
+    while inner is not None and not isinstance(inner, Indexed):
+        inner = getattr(inner, "dataset", None)
+    return Indexed(train_set) if inner is None else train_set
+
+
+def _batches(
+    loader: Any, index: list[Tensor], device: torch.device, total: int, progress: Callable[[int, int], None] | None
+) -> Iterator[Any]:
+    """Batches on the device without their indices, which are appended to ``index``."""
+    done = 0
+    for batch in loader:
+        if isinstance(batch, Mapping):
+            rest: Any = {key: value for key, value in batch.items() if key != "index"}
+            found = batch.get("index")
+        else:
+            rest, found = tuple(batch[:-1]), batch[-1] if len(batch) > 2 else None
+        if not isinstance(found, Tensor) or found.is_floating_point():
+            raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
+        index.append(found.long().cpu())
+        done += len(found)
+        yield map_tensors(lambda tensor: tensor.to(device), rest)
+        if progress is not None:
+            progress(done, total)

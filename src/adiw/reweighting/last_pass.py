@@ -1,0 +1,120 @@
+"""A pass over samples in evaluation mode: losses, predictions and hidden-layer outputs, for the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from adiw.reweighting.model_evaluator import Criterion, evaluation_mode, per_sample_losses
+
+DIMENSIONS = 64  # of the hidden-layer outputs that are kept, after a random projection
+CHUNK = 2**24  # distances that are computed at a time
+PAIRS = 2000  # of samples, for the median distance
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a network says about samples: tensors (n, ...) on the CPU."""
+
+    losses: Tensor  # (n,)
+    targets: Tensor | None  # (n,) classes or numbers; None for other targets
+    predicted: Tensor | None  # (n,) classes or numbers
+    confidence: Tensor | None  # (n,) probability of the predicted class
+    features: Tensor | None  # (n, d) the input of the last linear layer, or the outputs; d is at most DIMENSIONS
+
+    def map(self, fn: Callable[[Tensor], Tensor]) -> Pass:
+        """``fn`` of each tensor."""
+        found = [getattr(self, field.name) for field in fields(self)]
+        return Pass(*(None if tensor is None else fn(tensor) for tensor in found))  # type: ignore[arg-type]
+
+
+def observe(
+    model: nn.Module, criterion: Criterion, batches: Iterable[Any], run: Callable[[Any], tuple[Any, ...]]
+) -> Pass:
+    """The pass over these batches, in their order. ``run(batch)`` gives (outputs, targets, ...)."""
+    parts = []
+    with torch.no_grad(), evaluation_mode(model), _inputs_of_linear_layers(model) as hidden:
+        for batch in batches:
+            outputs, targets = run(batch)[:2]
+            losses = per_sample_losses(criterion, outputs, targets)
+            parts.append(_one(outputs, targets, losses, hidden))
+            hidden.clear()
+    if not parts:
+        raise ValueError("there are no samples to audit: the training set is empty")
+    columns = zip(*([getattr(part, field.name) for field in fields(Pass)] for part in parts), strict=True)
+    return Pass(*(None if any(part is None for part in column) else torch.cat(column) for column in columns))  # type: ignore[arg-type]
+
+
+def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> Pass:
+    count = len(losses)
+    scalar = isinstance(targets, Tensor) and targets.numel() == count
+    predicted = confidence = None
+    if isinstance(outputs, Tensor) and scalar:
+        if not targets.is_floating_point() and outputs.ndim == 2 and outputs.shape[1] > 1:
+            confidence, predicted = outputs.float().softmax(1).max(1)
+        elif targets.is_floating_point() and outputs.numel() == count:
+            predicted = outputs.reshape(-1)
+    features = next(
+        (x for x in reversed(hidden) if len(x) == count), outputs if isinstance(outputs, Tensor) else None
+    )
+    found = Pass(
+        losses,
+        targets.reshape(-1) if scalar else None,
+        predicted,
+        confidence,
+        None if features is None or features.ndim < 2 else _project(features.float().flatten(1)),
+    )
+    return found.map(lambda tensor: tensor.cpu())
+
+
+@contextmanager
+def _inputs_of_linear_layers(model: nn.Module) -> Iterator[list[Tensor]]:
+    """A list to which each linear layer appends its input (n, d) in a pass."""
+    seen: list[Tensor] = []
+
+    def keep(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if inputs and isinstance(inputs[0], Tensor) and inputs[0].ndim == 2:
+            seen.append(inputs[0])
+
+    hooks = [m.register_forward_pre_hook(keep) for m in model.modules() if isinstance(m, nn.Linear)]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _project(features: Tensor) -> Tensor:
+    """A random projection (n, DIMENSIONS) of more dimensions, which about preserves distances."""
+    size = features.shape[1]
+    if size <= DIMENSIONS:
+        return features
+    drawn = torch.randn(size, DIMENSIONS, generator=Generator().manual_seed(size)) / DIMENSIONS**0.5
+    projected: Tensor = features @ drawn.to(features)
+    return projected
+
+
+def nearest_others(features: Tensor, labels: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+    """(index, distance), (k,) each: the nearest sample with another label than each of ``queries`` (k,).
+
+    Distances are divided by the median distance between samples. The index is -1 where all labels are the same.
+
+    >>> features = torch.tensor([[0.0, 0.0], [0.0, 0.1], [3.0, 4.0]])
+    >>> nearest_others(features, torch.tensor([0, 1, 1]), torch.tensor([0]))[0]
+    tensor([1])
+    """
+    pairs = torch.randint(len(features), (2, PAIRS), generator=Generator().manual_seed(0))
+    between = (features[pairs[0]] - features[pairs[1]]).norm(dim=1)
+    median = between[between > 0].median() if bool((between > 0).any()) else torch.ones(())
+    index, distance = [], []
+    for chunk in queries.split(max(1, CHUNK // len(features))):
+        apart = torch.cdist(features[chunk], features, compute_mode="donot_use_mm_for_euclid_dist")
+        found = apart.masked_fill_(labels[chunk][:, None] == labels, torch.inf).min(1)
+        distance.append(found.values / median)
+        index.append(found.indices.where(found.values.isfinite(), -1))
+    return torch.cat(index), torch.cat(distance)

@@ -1,0 +1,108 @@
+"""Looks for alarms in a training loop, once for each call of ``summary``."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from adiw.argument_checks import kind_of
+from adiw.reweighting import alarms
+from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.group_table import Groups, group_rows
+from adiw.reweighting.loop_record import EARLY_STEPS
+from adiw.reweighting.model_judgement import judge
+from adiw.reweighting.summary import Summary
+
+if TYPE_CHECKING:
+    from adiw.reweighting.adiw import ADIW
+
+MOST_LOOKS = 64  # that are kept: of more, every second is dropped
+MOST_TRUSTED = 256  # trusted samples that a look evaluates, where they are not trained on
+
+
+class Watch:
+    """What earlier looks have seen, and which alarms were raised. It is not part of the method's state."""
+
+    def __init__(self) -> None:
+        self.right: list[Tensor] = []  # (m,) booleans: trusted samples that were predicted correctly, at each look
+        self.train_accuracy: list[float] = []
+        self.raised: set[str] = set()
+
+    def look(self, method: ADIW, summary: Summary, bound: float | None, groups: Any = None) -> Summary:
+        """The summary with its alarms, and the rows of each class and group. Warns of each alarm once."""
+        found: list[Alarm] = []
+        state = method.weight_state
+        if state._past_warmup() is None or bool(state._past_warmup()):
+            found += alarms.weight_alarms(summary.ess, summary.mean, state.num_train, summary.share_at_bound, bound)
+            found += [] if method._last is None else alarms.objective_alarms(summary.objective)
+        known = method.record.known()
+        labels, predicted, weights = (
+            x[known].cpu() for x in (method.record.labels[:-1], method.record.predicted[:-1], method.weights)
+        )
+        if len(labels) and summary.steps > EARLY_STEPS:
+            found += self._class_alarms(method, labels, predicted, weights)
+        tables = None
+        if groups is not None:
+            numbers, names = group_numbers(groups, state.num_train)
+            tables = group_rows(method.weights.cpu(), method.record, numbers, names)
+            if len(labels):
+                strata = alarms.strata_of(labels, predicted)
+                found += alarms.group_alarms(weights, numbers[known.cpu()], strata, names)
+        for alarm in found:
+            if alarm.name not in self.raised:
+                self.raised.add(alarm.name)
+                warnings.warn(str(alarm), stacklevel=4)  # the caller of summary()
+        return replace(summary, alarms=tuple(found), groups=tables)
+
+    def _class_alarms(self, method: ADIW, labels: Tensor, predicted: Tensor, weights: Tensor) -> list[Alarm]:
+        """Alarms from predicted classes, and from the weights of the classes."""
+        trusted = trusted_predictions(method)
+        if trusted is None:
+            return []
+        self.right.append(trusted[0] == trusted[1])
+        self.train_accuracy.append(float((labels == predicted).double().mean()))
+        if len(self.right) > MOST_LOOKS:
+            del self.right[1::2], self.train_accuracy[1::2]
+        found = alarms.prediction_alarms(trusted[1], trusted[0])
+        found += alarms.memorising(torch.stack(self.right), self.train_accuracy)
+        return found + alarms.class_alarms(weights, labels, trusted[0])
+
+
+def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
+    """(labels, predicted classes) of trusted samples, (m,); None if unknown.
+
+    Trusted samples that are trained on have those of their training passes. Others are evaluated, in one process
+    only: with several, the model may be sharded, and not all of them call ``summary``.
+    """
+    record, stream = method.record, method.val_stream
+    if record.joined:
+        seen = record.is_trusted & (record.labels[:-1] >= 0)
+        return (record.labels[:-1][seen].cpu(), record.predicted[:-1][seen].cpu()) if bool(seen.any()) else None
+    processes = method.weight_state.processes
+    if processes is None or processes.size > 1:
+        return None
+    judged = judge(
+        method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values
+    )
+    return None if judged.labels is None or judged.predicted is None else (judged.labels, judged.predicted)
+
+
+def group_numbers(groups: Any, num_train: int) -> Groups:
+    """The number of each sample's group (num_train,) and the names of the groups, from one value per sample.
+
+    >>> group_numbers(["b", "a", "b"], 3)
+    (tensor([1, 0, 1]), ['a', 'b'])
+    """
+    values = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(values) != num_train:
+        raise ValueError(
+            f"groups must have one value per training sample, {num_train}, got {len(values)} ({kind_of(groups)}): "
+            "pass the column of the set in adiw.Indexed, trusted samples included"
+        )
+    names = sorted(set(values), key=str)
+    number = {name: k for k, name in enumerate(names)}
+    return torch.tensor([number[value] for value in values]), [str(name) for name in names]

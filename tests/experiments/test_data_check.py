@@ -1,0 +1,99 @@
+"""``check_data``: each fault of a data set is found, and a sound one raises no warning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from adiw.data import Samples
+from adiw.experiments import data_check
+from adiw.experiments.data_check import Finding, check_data, features, out_of_fold_losses
+from adiw.experiments.settings import resolve
+from adiw.experiments.splits import Splits, load_splits
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_check, "STEPS", 100)
+
+
+def splits(**given: object) -> Splits:
+    return load_splits(resolve({"trusted": 120, **given}))
+
+
+def findings(data: Splits, hold_out: float = 0.3) -> dict[str, Finding]:
+    return {each.name: each for each in check_data(data, hold_out, 0)}
+
+
+def test_a_sound_data_set_has_no_warning_but_that_of_few_samples() -> None:
+    found = findings(splits(shift="none"))
+    assert list(found) == ["class mix", "duplicates", "inputs", "labels", "trusted samples"]
+    assert [name for name, each in found.items() if each.warns] == ["trusted samples"]
+    assert "would be seen with about" in found["labels"].sentence
+
+
+def test_wrong_labels_are_found_and_nothing_else() -> None:
+    found = findings(splits(shift="symmetric:0.4"))
+    assert [name for name, each in found.items() if each.warns] == ["labels", "trusted samples"]
+    assert found["labels"].figures["p_value"] < 1e-3
+
+
+def test_another_class_mix_is_found() -> None:
+    found = findings(splits(shift="class-prior:0.2,5", trusted=None))
+    assert found["class mix"].warns
+    assert len(found["class mix"].figures["train"]) == 10
+    assert sum(found["class mix"].figures["trusted"]) == pytest.approx(100)
+
+
+def test_missing_classes_are_named() -> None:
+    data = splits(shift="none")
+    kept = (data.trusted.y != 3).nonzero().flatten()
+    found = findings(replace(data, trusted=data.trusted.subset(kept, data.trusted.y[kept])))
+    assert found["class mix"].sentence.startswith("no trusted sample is of class 3: add trusted samples")
+    assert found["class mix"].figures["missing"] == ["3"]
+
+
+def test_other_inputs_are_found() -> None:
+    data = splits(shift="none")
+    assert isinstance(data.trusted, Samples)
+    brighter = Samples((data.trusted.x + 0.3).clamp(0, 1.3), data.trusted.y)
+    assert findings(replace(data, trusted=brighter))["inputs"].warns
+
+
+def test_copies_of_trusted_samples_are_counted() -> None:
+    data = splits(shift="none")
+    assert isinstance(data.train, Samples)
+    assert isinstance(data.trusted, Samples)
+    others = torch.ones(len(data.train), dtype=torch.bool)
+    others[data.shifted.trusted] = False
+    rows = others.nonzero().flatten()[:5]
+    x, y = data.train.x.clone(), data.train.y.clone()
+    x[rows], y[rows] = data.trusted.x[:5], data.trusted.y[:5]
+    y[rows[:2]] = (y[rows[:2]] + 1) % 10
+    found = findings(replace(data, train=Samples(x, y)))["duplicates"]
+    assert found.figures == {"copies": 5, "other_label": 2}
+    assert found.sentence.startswith("5 training samples are exact copies of trusted samples, 2 of them with another")
+
+
+@pytest.mark.parametrize(("trusted", "warns"), [(120, True), (900, False)])
+def test_how_many_trusted_samples_are_enough(trusted: int, warns: bool) -> None:
+    found = findings(splits(shift="none", trusted=trusted))["trusted samples"]
+    assert found.warns == warns
+    assert found.figures["held_out"] == round(0.3 * trusted)
+    assert found.figures["needed"]["20"] < found.figures["needed"]["2"]
+
+
+def test_no_sample_is_judged_by_a_network_that_has_seen_it() -> None:
+    """Random labels of distinct samples can be memorised, but not predicted."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(200, 50, generator=generator), torch.randint(2, (200,), generator=generator)
+    assert out_of_fold_losses(x, y, 2, generator).mean() > 0.69
+
+
+def test_images_are_reduced(tmp_path: Path) -> None:
+    images = Samples(torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8), torch.tensor([0, 1, 2]))
+    assert features(images).shape == (3, 3 * 8 * 8)
+    assert features(images)[0, 0] == pytest.approx(float(images.x[0, 0, :4, :4].float().mean()) / 255)

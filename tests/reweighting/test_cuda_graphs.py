@@ -1,0 +1,276 @@
+"""When calls are captured and replayed, on a simulated GPU; tests/gpu/test_plain_loop.py tests it on a real one."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Generator, Tensor, nn
+from torch.utils.data import TensorDataset
+
+from adiw import ADIW, Features, Indexed
+from adiw.reweighting import cuda_graphs
+from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, always_eager, can_capture
+from adiw.reweighting.graphed_pass import MOST_CHANGES, fingerprint
+from adiw.reweighting.transforms import LossValue
+from tests.simulated_gpu import simulate_graphs, tensors_in
+
+CPU = torch.device("cpu")
+
+
+def double(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+def test_calls_are_replayed_after_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = simulate_graphs(monkeypatch, list)
+    calls = GraphedCalls("calls")
+    found = [calls(double, (torch.tensor([float(i)]),), CPU) for i in range(WARM_UP + 3)]
+    assert log == ["capture", "replay", "replay", "replay"]
+    assert [shared for _, shared in found] == [False] * WARM_UP + [True] * 3
+    assert [float(value) for value, _ in found[:WARM_UP]] == [0.0, 2.0, 4.0]
+    assert {float(value) for value, _ in found[WARM_UP:]} == {2.0 * (WARM_UP + 2)}  # one memory, overwritten
+
+
+def test_every_shape_dtype_and_key_has_its_graph_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_graphs(monkeypatch, list)
+    monkeypatch.setattr(cuda_graphs, "MOST_GRAPHS", 3)
+    calls = GraphedCalls("calls")
+    cases: list[tuple[Tensor, str]] = [
+        (torch.ones(2), "a"),
+        (torch.ones(3), "a"),
+        (torch.ones(2).double(), "a"),
+        (torch.ones(2), "b"),
+    ]
+    for _ in range(WARM_UP + 2):
+        found = [calls(double, (x,), CPU, key) for x, key in cases]
+    assert [shared for _, shared in found] == [True, True, True, False]
+    assert [value.dtype for value, _ in found] == [x.dtype for x, _ in cases]
+
+
+def test_signatures_that_do_not_return_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulate_graphs(monkeypatch, list)
+    monkeypatch.setattr(cuda_graphs, "MOST_SIGNATURES", 5)
+    calls = GraphedCalls("calls")
+    for size in range(50):
+        calls(double, (torch.ones(size),), CPU)
+    assert len(calls.calls) <= 6
+
+
+def test_work_that_cannot_be_captured_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_given: object) -> None:
+        raise NotCaptured("a number was asked for")
+
+    simulate_graphs(monkeypatch, list)
+    monkeypatch.setattr(cuda_graphs, "capture", refuse)
+    calls = GraphedCalls("calls")
+    with pytest.warns(UserWarning, match=r"^calls are not captured as a CUDA graph .*\(a number was") as caught:
+        found = [calls(double, (torch.ones(1),), CPU) for _ in range(WARM_UP + 5)]
+    assert len(caught) == 1
+    assert not any(shared for _, shared in found)
+
+
+def test_no_capture_on_a_cpu_or_if_all_is_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    capturing = [False]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing[0])
+    gpu = torch.device("cuda")
+    assert not can_capture(CPU)
+    assert can_capture(gpu)
+    with always_eager():
+        assert not can_capture(gpu)
+    assert can_capture(gpu)
+    capturing[0] = True  # the whole step is being captured
+    assert not can_capture(gpu)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(3, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Dropout(0.3))
+        self.head, self.scale = nn.Linear(6, 4), 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(x)) * self.scale
+        return logits
+
+
+Before = Callable[[Net, ADIW, int], None]
+
+
+class Run:
+    """Training in batches of changing size, on a GPU that is simulated."""
+
+    def __init__(self, joined: bool = False, **given: Any) -> None:
+        torch.manual_seed(0)
+        truth, centres = torch.arange(60) % 4, 3 * torch.randn(4, 3)
+        self.x, wrong = centres[truth] + torch.randn(60, 3), torch.arange(60) % 3 > 0
+        self.y = torch.where(wrong, (truth + 1) % 4, truth)
+        self.net = Net()
+        val_set: Any = TensorDataset(self.x[~wrong], truth[~wrong])
+        if joined:
+            val_set = Indexed(TensorDataset(self.x, self.y), (~wrong).nonzero().flatten()).trusted
+        given = {"val_batch": 18, "val_every": 2, "warmup_steps": 2, "generator": Generator().manual_seed(0), **given}
+        self.reweight = ADIW(self.net, nn.CrossEntropyLoss(reduction="none"), val_set, 60, **given)
+        self.losses: list[float] = []
+
+    def state(self) -> list[Tensor]:
+        method = self.reweight
+        return [*method.buffers(), *tensors_in([method.memory, method.val_stream.z, method.val_stream.group])]
+
+    def train(self, before: Before, steps: int = 40) -> Run:
+        optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        for step in range(steps):
+            before(self.net, self.reweight, step)
+            index = torch.randperm(60, generator=Generator().manual_seed(step))[: 16 if step % 5 else 7]
+            loss = self.reweight(self.net(self.x[index]), self.y[index], index, inputs=self.x[index])
+            loss /= 2
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            self.losses.append(float(loss.detach()))
+        return self
+
+
+def nothing(net: Net, reweight: ADIW, step: int) -> None:
+    pass
+
+
+def replaced(net: Net, reweight: ADIW, step: int) -> None:
+    if step == 12:
+        net.head = copy.deepcopy(net.head)
+    elif step == 20:
+        net.scale = 0.5
+    elif step == 28:
+        net.head.weight.data = 2 * net.head.weight.data
+    elif step == 33:
+        reweight.load_state_dict(copy.deepcopy(reweight.state_dict()))
+
+
+def modes(net: Net, reweight: ADIW, step: int) -> None:
+    net.train(step % 3 > 0)
+
+
+@pytest.mark.parametrize("before", [nothing, replaced, modes])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"joined": True},
+        {"divergence": "kl"},
+        {"divergence": "mmd", "val_refresh": 3, "val_every": 1},
+        {"divergence": "wasserstein", "exact": True, "mean_one": True},
+        {"transform": Features("body", num_classes=4)},
+        {"divergence": "kl", "forward": lambda model, batch: (model(batch[0]), batch[1])},
+    ],
+    ids=["default", "joined", "kl", "mmd", "exact", "features", "forward"],
+)
+def test_training_with_graphs_is_training_without(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], before: Before
+) -> None:
+    runs: list[Run] = []
+    log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
+    for eager in (True, False):
+        runs.append(Run(**given))
+        if eager:
+            with always_eager():
+                runs[-1].train(before)
+        else:
+            runs[-1].train(before)
+        assert ("replay" in log) is not eager
+    expected, found = runs
+    assert log.count("replay") > 20
+    assert found.losses == expected.losses
+    assert torch.equal(found.reweight.weights, expected.reweight.weights)
+    assert expected.reweight.weights.std() > 1e-3
+    assert str(found.reweight.summary()) == str(expected.reweight.summary())
+
+
+def test_a_model_that_changes_in_every_pass_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anneal(net: Net, reweight: ADIW, step: int) -> None:
+        net.scale = 1 + step / 100
+
+    run = Run(divergence="kl")
+    log = simulate_graphs(monkeypatch, run.state)
+    with pytest.warns(UserWarning, match=rf"^passes .*\(the model changed {MOST_CHANGES + 1} times") as caught:
+        run.train(anneal)
+    assert len(caught) == 1
+    assert log.count("capture") == 2  # estimations of two batch sizes
+    with always_eager():
+        assert run.losses == Run(divergence="kl").train(anneal).losses
+
+
+def test_forward_hooks_are_called_and_keep_passes_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, modes = Run(divergence="kl"), []
+    simulate_graphs(monkeypatch, run.state)
+    run.net.head.register_forward_hook(lambda module, _inputs, _output: modes.append(module.training))
+    with pytest.warns(UserWarning, match="Linear has forward hooks, which a graph would not call"):
+        run.train(nothing, 20)
+    assert modes.count(False) == 10
+
+
+def test_samples_that_the_host_reads_stay_eager_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(divergence="kl", cache_bytes=0)
+    log = simulate_graphs(monkeypatch, run.state)
+    run.train(nothing)
+    assert log.count("capture") == 2  # estimations of two batch sizes
+
+
+def test_a_copy_has_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    run.train(nothing)
+    for other in (copy.deepcopy(run.reweight), pickle.loads(pickle.dumps(run.reweight))):
+        assert run.reweight._estimations.graphs
+        assert other._estimations.graphs == {}
+        assert torch.equal(other.weights, run.reweight.weights)
+
+
+def change_nothing(net: Net) -> None:
+    net.train(not net.training)
+    with torch.no_grad():
+        net.head.weight.mul_(2)
+
+
+CHANGES: dict[str, Callable[[Net], Any]] = {
+    "module": lambda net: setattr(net, "head", copy.deepcopy(net.head)),
+    "activation": lambda net: net.body.__setitem__(2, nn.ReLU()),
+    "memory": lambda net: setattr(net.head.weight, "data", net.head.weight.data.clone()),
+    "shape": lambda net: setattr(net.head.weight, "data", net.head.weight.data.t()),
+    "buffer": lambda net: net.body[1].register_buffer("running_mean", torch.ones(6)),
+    "attribute": lambda net: setattr(net, "scale", 3.0),
+    "tensor": lambda net: setattr(net, "mask", torch.ones(2)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_fingerprint_follows_every_change(change: str) -> None:
+    net, transform = Net(), LossValue()
+    before = fingerprint(net, transform)
+    change_nothing(net)
+    assert fingerprint(net, transform) == before
+    CHANGES[change](net)
+    assert fingerprint(net, transform) != before
+
+
+def test_metrics_of_a_model_are_not_part_of_it() -> None:
+    kind = type("Accuracy", (nn.Module,), {"__module__": "torchmetrics.classification"})
+    net = Net()
+    net.accuracy = kind()
+    before = fingerprint(net, LossValue())
+    net.accuracy.updates = 7
+    assert fingerprint(net, LossValue()) == before
+
+
+def test_only_the_hook_of_the_transform_is_allowed() -> None:
+    net, features = Net(), Features("body")
+    features.attach(net)
+    fingerprint(net, features)
+    with pytest.raises(NotCaptured, match="Sequential has forward hooks"):
+        fingerprint(net, LossValue())
+    net.head.register_forward_pre_hook(lambda _module, _inputs: None)
+    with pytest.raises(NotCaptured, match="Linear has forward hooks"):
+        fingerprint(net, features)

@@ -1,0 +1,121 @@
+"""The numbers of an audit: ranking, cut-off, suggested labels, its table and the CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from adiw.label_audit import Audit, ranking_quality, suggest_cutoff
+
+LOSSES = np.array([0.1, 3.0, np.nan, 0.2, 5.0])
+GIVEN = np.array([0, 1, 0, 1, 0])
+
+
+def made(**more: object) -> Audit:
+    confidence = np.array([0.9, 0.5, 0.9, 0.9, 0.8])
+    base = {"losses": LOSSES, "given": GIVEN, "predicted": 1 - GIVEN, "confidence": confidence}
+    return Audit(**(base | more))  # type: ignore[arg-type]
+
+
+def test_the_largest_mean_loss_comes_first_and_samples_without_one_last() -> None:
+    assert made().order.tolist() == [4, 1, 3, 0, 2]
+    assert made(is_trusted=np.array([False, False, False, True, True])).order.tolist() == [1, 0, 2]
+    assert made().trust[[0, 4]] == pytest.approx(np.exp([-0.1, -5.0]))
+
+
+def test_a_label_is_suggested_where_the_network_is_confident_of_another_one() -> None:
+    suggested = made(predicted=np.array([1, 0, 0, 0, 1])).suggested
+    assert suggested is not None
+    assert suggested.tolist() == [1, -1, -1, 0, 1]  # not sure of 1, agrees with 2
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cutoff_estimates_how_many_labels_are_wrong(share: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wrong = rng.random(5000) < share
+    losses = np.where(wrong, rng.normal(4, 1, 5000), rng.normal(0, 1, 5000))
+    found = suggest_cutoff(losses, rng.normal(0, 1, 400))
+    assert found is not None
+    assert found.wrong == pytest.approx(wrong.sum(), abs=5000 * 3 * 0.5 / 400**0.5)  # three standard errors
+    actual = wrong[np.argsort(-losses)[: found.number]].mean()
+    assert found.precision == pytest.approx(actual, abs=0.12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_wrong_labels_there_is_no_cutoff(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    assert suggest_cutoff(rng.normal(0, 1, 2000), rng.normal(0, 1, 200)) is None
+
+
+def test_two_trusted_samples_are_not_enough_for_a_few_wrong_labels() -> None:
+    losses = np.concatenate([np.linspace(0, 1, 95), np.full(5, 9.0)])
+    assert suggest_cutoff(losses, np.array([0.5, 1.0])) is None
+    assert suggest_cutoff(losses, np.array([])) is None
+    assert made().cutoff is None  # no trusted sample was trained on
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=20))
+def test_quality_is_that_of_scikit_learn_and_within_the_orders_of_ties(pairs: list[tuple[int, bool]]) -> None:
+    losses, wrong = np.array([float(level) for level, _ in pairs]), np.array([flag for _, flag in pairs])
+    area, precision = ranking_quality(losses, wrong)
+    if wrong.any() and not wrong.all():
+        assert area == pytest.approx(roc_auc_score(wrong, losses))
+    else:
+        assert np.isnan(area)
+    if wrong.any():
+        k = int(wrong.sum())
+        best = wrong[np.lexsort((~wrong, -losses))][:k].mean()
+        worst = wrong[np.lexsort((wrong, -losses))][:k].mean()
+        assert worst - 1e-12 <= precision <= best + 1e-12
+
+
+def read(audit: Audit, top: int | None = None) -> list[dict[str, str]]:
+    file = io.StringIO(newline="")
+    audit.to_csv(file, top)
+    return list(csv.DictReader(io.StringIO(file.getvalue())))
+
+
+def test_the_file_says_whose_numbers_they_are_and_what_the_rows_are() -> None:
+    audit = made(
+        source=np.array([7, 5, 3, 1, 9]),
+        numbering="row of t.csv",
+        names=["ant", "=1+1"],
+        columns={4: {"age": "30", "=job": "@x"}},
+        neighbour=np.array([-1, 0, -1, -1, 3]),
+        distance=np.array([np.nan, 0.5, np.nan, np.nan, 0.01]),
+    )
+    rows = read(audit, top=2)
+    assert [(row["number"], row["numbering"], row["index"]) for row in rows] == [
+        ("9", "row of t.csv", "4"),
+        ("5", "row of t.csv", "1"),
+    ]
+    first, second = rows
+    assert (first["given"], first["given_name"], first["suggested_name"]) == ("0", "ant", "'=1+1")
+    assert (second["suggested"], second["suggested_name"]) == ("", "")
+    assert (first["column age"], first["column =job"], second["column age"]) == ("30", "'@x", "")
+    assert [first[f"neighbour{key}"] for key in ("", "_label", "_distance")] == ["1", "'=1+1", "0.01"]
+    assert (first["near_duplicate"], second["near_duplicate"]) == ("yes", "")
+    assert len(read(audit)) == 5
+
+
+def test_samples_before_the_cutoff_are_marked() -> None:
+    losses = np.concatenate([np.linspace(0, 1, 60), np.linspace(4, 5, 40)])
+    audit = Audit(losses=losses, given=np.zeros(100, int), trusted_losses=np.linspace(0, 1, 100))
+    assert audit.cutoff is not None
+    assert [row["check"] for row in read(audit)] == ["yes"] * audit.cutoff.number + [""] * (100 - audit.cutoff.number)
+    assert str(audit.cutoff).startswith(f"Check the first {audit.cutoff.number}: about")
+
+
+def test_targets_of_a_regression_stay_numbers() -> None:
+    audit = Audit(losses=np.array([400.0, 100.0]), given=np.array([1.5, -2.0]), predicted=np.array([1.0, 3.0]))
+    assert [row["given"] for row in read(audit)] == ["1.5", "-2"]
+    assert "given_name" not in read(audit)[0]
+    assert audit.trust.tolist() == pytest.approx(np.exp([-400 / 250, -100 / 250]).tolist())
