@@ -22,7 +22,8 @@ SMALLEST = 60.0  # seconds: a sweep is not started for less
 
 # (recipe, rows, columns or () for all, trials)
 ORDER: list[tuple[str, tuple[str, ...], tuple[str, ...], int]] = [
-    ("fmnist-noise-ours", ("ADIW",), SYMMETRIC, 3),
+    ("cifar10-noise-ours", ("ADIW",), SYMMETRIC, 1),
+    ("fmnist-noise-ours", ("ADIW",), (), 3),
     ("fmnist-noise", ADIW, (), 3),
     ("fmnist-noise", ("L2R", "MW-Net"), (), 3),
     ("fmnist-noise", ("DIW",), (), 1),
