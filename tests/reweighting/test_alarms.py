@@ -188,6 +188,32 @@ def test_weights_of_few_samples_and_at_a_bound_are_reported() -> None:
         reweight.summary()
 
 
+def test_looks_before_all_trusted_samples_were_seen() -> None:
+    """The looks follow the trusted samples of the first look, also if more of them are seen later."""
+    torch.manual_seed(0)
+    labels = torch.arange(600) % 3
+    x = torch.randn(600, 4) + 3 * torch.eye(3, 4)[labels]
+    train_set = adiw.Indexed(TensorDataset(x[:400], labels[:400]), TensorDataset(x[400:], labels[400:]))
+    model = nn.Linear(4, 3)
+    reweight = adiw.ADIW(model, CRITERION, train_set.trusted, 600)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for step in range(110):
+        samples = torch.randperm(600)[:5].tolist()
+        inputs, y, index = torch.utils.data.default_collate([train_set[k] for k in samples])
+        reweight(model(inputs), y, index).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step >= 100:
+            reweight.summary()
+            seen.append(int((reweight.record.labels[400:600] >= 0).sum()))
+    assert seen[0] < seen[-1] < 200
+    looks = reweight.watch.right
+    assert len(looks) > 2
+    assert len({len(look) for look in looks}) == 1
+    assert reweight.verdict().shift.found is False
+
+
 def test_groups_in_a_loop() -> None:
     reweight, _ = train(lambda *a: adiw.ADIW(a[0], CRITERION, *a[1:]), epochs=3)
     column = ["even" if k % 2 == 0 else "odd" for k in range(1300)]

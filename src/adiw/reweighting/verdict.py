@@ -93,7 +93,9 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
         )
     trusted = trusted_predictions(method)
     rows = method.val_stream.batch_size
-    shift, after = find_shift(method.record, method.weights, None if trusted is None else trusted[0], rows)
+    shift, after = find_shift(
+        method.record, method.weights, None if trusted is None else trusted[0][trusted[0] >= 0], rows
+    )
     if held_out is None:
         return make_verdict(shift, after)
     own = judge(method.evaluator, method.evaluator.model, held_out)

@@ -28,7 +28,8 @@ class Watch:
     """What earlier looks have seen, and which alarms were raised. It is not part of the method's state."""
 
     def __init__(self) -> None:
-        self.right: list[Tensor] = []  # (m,) booleans: trusted samples that were predicted correctly, at each look
+        self.followed: Tensor | None = None  # (m,) booleans: trusted samples that the first look knows
+        self.right: list[Tensor] = []  # booleans at each look: which of those were predicted correctly
         self.train_accuracy: list[float] = []
         self.raised: set[str] = set()
 
@@ -63,25 +64,27 @@ class Watch:
         trusted = trusted_predictions(method)
         if trusted is None:
             return []
-        self.right.append(trusted[0] == trusted[1])
+        seen = trusted[0] >= 0
+        self.followed = seen if self.followed is None else self.followed
+        self.right.append((trusted[0] == trusted[1])[self.followed])
         self.train_accuracy.append(float((labels == predicted).double().mean()))
         if len(self.right) > MOST_LOOKS:
             del self.right[1::2], self.train_accuracy[1::2]
-        found = alarms.prediction_alarms(trusted[1], trusted[0])
+        found = alarms.prediction_alarms(trusted[1][seen], trusted[0][seen])
         found += alarms.memorising(torch.stack(self.right), self.train_accuracy)
-        return found + alarms.class_alarms(weights, labels, trusted[0])
+        return found + alarms.class_alarms(weights, labels, trusted[0][seen])
 
 
 def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     """(labels, predicted classes) of trusted samples, (m,); None if unknown.
 
-    Trusted samples that are trained on have those of their training passes. Others are evaluated, in one process
-    only: with several, the model may be sharded, and not all of them call ``summary``.
+    Trusted samples that are trained on have those of their training passes, -1 before the first. Others are
+    evaluated, in one process only: with several, the model may be sharded, and not all of them call ``summary``.
     """
     record, stream = method.record, method.val_stream
     if record.joined:
-        seen = record.is_trusted & (record.labels[:-1] >= 0)
-        return (record.labels[:-1][seen].cpu(), record.predicted[:-1][seen].cpu()) if bool(seen.any()) else None
+        labels, predicted = (x[:-1][record.is_trusted].cpu() for x in (record.labels, record.predicted))
+        return (labels, predicted) if bool((labels >= 0).any()) else None
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
