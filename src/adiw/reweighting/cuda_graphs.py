@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 from collections import Counter
@@ -53,6 +54,7 @@ def capture(work: Callable[[], T], pool: MemoryPool, generators: Iterable[Genera
             # thread_local: calls of other threads, which train on their own streams, do not end this capture. The
             # outer context restores the stream: a failed capture does not.
             with (
+                _no_garbage_collection(),
                 torch.cuda.stream(stream),
                 torch.cuda.graph(graph, pool.handle, stream, capture_error_mode="thread_local"),
             ):
@@ -183,6 +185,18 @@ def always_eager() -> Iterator[None]:
         yield
     finally:
         _eager.always = before
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep Python from freeing objects in reference cycles: an old graph that is freed ends a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _capture_stream() -> Any:
