@@ -11,7 +11,14 @@ import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Whether higher is better: an error must fall to the margin times itself, a score must rise by the margin.
-SCORES = {"covariate_shift": False, "multi_label": True, "regression": False, "text": True}
+SCORES = {
+    "covariate_shift": False,
+    "multi_label": True,
+    "regression": False,
+    "segmentation": True,
+    "text": True,
+    "token_labels": True,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import adiw
 from adiw import ADIW, Features
 from adiw.divergences import KL, MMD, Wasserstein
-from adiw.reweighting.model_evaluator import Criterion
+from adiw.reweighting.loss_shapes import Criterion
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 _data = Generator().manual_seed(0)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.reweighting.model_evaluator import Criterion, ModelEvaluator, evaluation_mode
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode
 from adiw.reweighting.transforms import Features, LossValue
 from tests.gloo_processes import group_of_one
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adiw.reweighting.model_evaluator import per_sample_losses
+from adiw.reweighting.loss_shapes import per_sample_losses
 from adiw.reweighting.weight_state import zero_gradient
 
 
@@ -43,18 +43,13 @@ def test_losses_are_float32_or_better() -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_a_reduced_criterion_is_an_error_that_names_reduction_none(reduction: str) -> None:
-    with pytest.raises(ValueError, match=r'scalar; expected one loss per sample, \(n,\): .*reduction="none"'):
+    with pytest.raises(ValueError, match=r'scalar; expected one loss per sample or element: .*reduction="none"'):
         per_sample_losses(nn.CrossEntropyLoss(reduction=reduction), torch.zeros(2, 3), torch.tensor([0, 1]))
-
-
-def test_losses_per_output_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"shape \(2, 3\); expected one loss per sample.*flatten\(1\)\.mean\(1\)"):
-        per_sample_losses(nn.BCEWithLogitsLoss(reduction="none"), torch.zeros(2, 3), torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("result", [1.0, None, torch.tensor([1, 2])])
 def test_a_criterion_that_returns_no_losses(result: object) -> None:
-    with pytest.raises(TypeError, match=r"floating-point tensor \(n,\)"):
+    with pytest.raises(TypeError, match=r"floating-point tensor of losses \(n, \.\.\.\)"):
         per_sample_losses(lambda o, t: result, torch.zeros(2), None)  # type: ignore[arg-type, return-value]
 
 

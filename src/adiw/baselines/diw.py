@@ -15,7 +15,8 @@ from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMD, MMDProblem
 from adiw.matching.batches import MatchedBatches, match
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue, TransformedBatch

@@ -14,7 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 from adiw.distributed.process_group import Processes
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, Precision, autocast_to
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.validation_stream import ValidationStream
 from adiw.reweighting.weight_state import zero_gradient

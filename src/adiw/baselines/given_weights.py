@@ -8,7 +8,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.matching.weight_limits import rescale_to_mean_one
-from adiw.reweighting.model_evaluator import Criterion, Forward, ModelEvaluator, move_to_device_of
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue

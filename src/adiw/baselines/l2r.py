@@ -10,7 +10,8 @@ from torch import Generator, Tensor, nn
 from adiw.baselines.functional_model import FunctionalModel
 from adiw.matching.weight_limits import rescale_to_mean_one
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.validation_stream import ValidationStream

@@ -12,7 +12,8 @@ from torch.optim import Adam, Optimizer
 from adiw.argument_checks import is_positive
 from adiw.baselines.functional_model import FunctionalModel
 from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
-from adiw.reweighting.model_evaluator import Criterion, Forward, move_to_device_of
+from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.model_evaluator import Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.validation_stream import ValidationStream

@@ -20,6 +20,7 @@ THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRE
 # Of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test: below it all weights are one, from twice it on they
 # are those of the ratio.
 EVIDENCE = 1.0
+PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,11 @@ class RankWeights:
         return self.weights[0]
 
 
-def rank_weights(train: Tensor, trusted: Tensor) -> RankWeights:
+def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWeights:
     """Weights by rank from training losses (p,) and trusted losses (m,). Losses that are not finite are excluded.
+
+    Without ``sharpen`` they are the ratio of the two densities; with it, ratios that stand for labels that are rather
+    wrong than right become small.
 
     >>> right, wrong = torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)
     >>> table = rank_weights(torch.cat([right, wrong]), torch.linspace(0, 1, 50))
@@ -63,12 +67,57 @@ def rank_weights(train: Tensor, trusted: Tensor) -> RankWeights:
     shares = ((_part(rank, parts)[:, None] == numbers) & valid[:, None]).sum(0) / count_trusted
     shrink = PSEUDO_SAMPLES / (count_trusted + PSEUDO_SAMPLES)
     ratio = decreasing((1 - shrink) * parts * shares + shrink)
-    right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
-    weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
+    weights = ratio
+    if sharpen:
+        right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
+        weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
     pairs = valid.sum() * (ranked < torch.inf).sum()
     size = pairs / (count_trusted + count)  # of the two-sample Kolmogorov-Smirnov test; zero before any loss is known
     evidence = (size * _excess(rank, valid, count_trusted).square() / EVIDENCE - 1).clamp(0, 1)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
+
+
+def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
+    """p_trusted(y) / p_weighted(y), (C,), from the weight and the number of trusted samples of each class.
+
+    It is shrunk towards one by pseudo-samples, and by James and Stein's rule: where the classes do not differ, the
+    chi-square statistic is C - 1 on average.
+
+    >>> class_factor(torch.tensor([30.0, 70.0]), torch.tensor([30.0, 70.0]))
+    tensor([1., 1.])
+    """
+    weight = weight.clamp_min(0)
+    expected = weight / weight.sum().clamp_min(1e-12) * trusted.sum()
+    ratio = (trusted + PRIOR_SAMPLES) / (expected + PRIOR_SAMPLES)
+    chi_square = ((trusted - expected).square() / expected.clamp_min(0.5)).sum()
+    return ratio.pow((1 - (len(trusted) - 1) / chi_square.clamp_min(1e-6)).clamp_min(0))
+
+
+def weights_by_class(
+    losses: Tensor, classes: Tensor | None, trusted: Tensor, trusted_classes: Tensor | None, num_classes: int | None
+) -> Tensor:
+    """Importance weights (g,) of losses (g,): within each class by rank, times the ratio of the class's shares.
+
+    ``trusted`` (m,) are the trusted losses. Elements without a class (-1) are compared with each other. The ratios
+    are not sharpened: elements that are hard to predict, such as the pixels of an outline, are always the same ones.
+
+    >>> losses = torch.cat([torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)])
+    >>> weights = weights_by_class(losses, None, torch.linspace(0, 1, 50), None, None)
+    >>> [round(w, 1) for w in weights[[5, 90]].tolist()]
+    [1.7, 0.0]
+    """
+    if classes is None or trusted_classes is None or num_classes is None:
+        return rank_weights(losses, trusted, sharpen=False).at(losses)
+    weights, numbers = torch.ones_like(losses), range(-1, num_classes)
+    for number in numbers:
+        member = classes == number
+        own = (losses.where(member, torch.nan), trusted.where(trusted_classes == number, torch.nan))
+        weights = torch.where(member, rank_weights(*own, sharpen=False).at(losses), weights)
+    count = [
+        torch.stack([((found == number) & values.isfinite()).sum() for number in numbers]).to(losses.dtype)
+        for values, found in ((losses, classes), (trusted, trusted_classes))
+    ]
+    return weights * class_factor(*count)[classes + 1]
 
 
 def num_parts(num_trusted: int) -> int:

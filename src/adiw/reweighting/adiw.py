@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -11,9 +11,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.argument_checks import check_count
-from adiw.distributed.process_group import Processes, current_processes
+from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.batches import known_finite, match
+from adiw.matching.loss_ranks import weights_by_class
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import CACHE_BYTES
@@ -21,17 +22,11 @@ from adiw.reweighting.estimation import EstimationResult, run_estimation, start_
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.loop_record import LoopRecord, class_columns
-from adiw.reweighting.model_evaluator import (
-    Criterion,
-    Forward,
-    ModelEvaluator,
-    Precision,
-    check_trainable,
-    move_to_device_of,
-    no_autocast,
-)
-from adiw.reweighting.rank_estimator import RankEstimator
+from adiw.reweighting.loss_shapes import Criterion, ElementLosses, draw_evenly, nearest, no_autocast
+from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, check_trainable, move_to_device_of
+from adiw.reweighting.rank_estimator import RATE, RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.sample_index import PADDING, write_by_index
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
 from adiw.reweighting.trusted_warnings import (
@@ -44,7 +39,9 @@ from adiw.reweighting.trusted_warnings import (
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
 from adiw.reweighting.verdict import Verdict, verdict_of
 from adiw.reweighting.watch import Watch
-from adiw.reweighting.weight_state import GatheredBatch, Step, WeightedMean, WeightState
+from adiw.reweighting.weight_state import WINDOW, GatheredBatch, Step, WeightedMean, WeightState, zero_gradient
+
+ELEMENTS = 32  # of each trusted sample, whose losses the elements of a batch are compared with
 
 
 class ADIW(nn.Module):
@@ -53,10 +50,12 @@ class ADIW(nn.Module):
     Args:
         model: the model that trains. It evaluates validation batches, but its parameters and state are not part of
             this module.
-        criterion: ``criterion(outputs, targets)`` gives one loss per sample, (n,).
+        criterion: ``criterion(outputs, targets)`` gives one loss per sample, (n,), or per element, (n, ...); see
+            ``docs/loss-shapes.md`` for masks and lists.
         val_set: the trusted samples: ``train_set.trusted`` of ``adiw.Indexed(train_set, trusted)``, which trains on
             them as well; or a data set of (x, y) pairs (or of whatever ``forward`` takes) that are not trained on.
-        num_train: size of the training set, ``len(train_set)`` of the indexed one.
+        num_train: size of the training set, ``len(train_set)`` of the indexed one; None for data without an index or
+            a length, such as a stream: calls then have no index, and the last 2,048 samples stand for the set.
         divergence: None for the default, weights from the ranks of the losses; or a divergence of the paper, by its
             name in ``adiw.DIVERGENCES`` or as an instance with its settings. Features need one; theirs is "kl".
         transform: "loss" (Algorithm 1) or ``adiw.Features(...)`` (Algorithm 2).
@@ -76,6 +75,10 @@ class ADIW(nn.Module):
             that change when they are read again (augmentation), are read in each step.
         val_workers: worker processes that read validation inputs (0: the training process).
         generator: the randomness (order of the validation set, critic network); part of the state.
+        unit: "sample", or "element" for a weight of each token, pixel or label of its own. Weights of elements are
+            not stored by index: they need ``num_train=None``.
+        process_group: PyTorch's group of the processes that have different parts of the batch (data-parallel ones);
+            None for all.
 
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
@@ -87,13 +90,14 @@ class ADIW(nn.Module):
     """
 
     coefficients: Tensor
+    window_losses: Tensor
 
     def __init__(
         self,
         model: nn.Module,
         criterion: Criterion,
         val_set: Any,
-        num_train: int,
+        num_train: int | None,
         divergence: str | Divergence | None = None,
         *,
         transform: Literal["loss"] | Transform = "loss",
@@ -111,40 +115,57 @@ class ADIW(nn.Module):
         cache_bytes: int = CACHE_BYTES,
         val_workers: int = 0,
         generator: Generator | None = None,
+        unit: Literal["sample", "element"] = "sample",
+        process_group: Any = None,
     ) -> None:
         super().__init__()
         check_count("steps", steps, least=1)
+        _check_unit(unit, num_train, transform, exact)
+        if num_train is None and isinstance(val_set, TrustedSamples):
+            raise ValueError(
+                "num_train=None is for data without an index, but these trusted samples are part of a training set: "
+                "pass num_train=len(train_set), or the trusted samples as a data set of their own"
+            )
+        self.unit, elements = unit, ELEMENTS if unit == "element" else None
         self.transform = _resolve_transform(transform, ranks=divergence is None)
         if divergence is None and not isinstance(self.transform, LossAndLabel):
             divergence = "kl"
         self.divergence = None if divergence is None else resolve(divergence)
         self.learner = self.divergence if learns(self.divergence) else None
-        self.evaluator = ModelEvaluator(model, criterion, forward, self.transform)
+        self.evaluator = ModelEvaluator(model, criterion, forward, self.transform, elements)
         self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
         self.limited = self.limits != Limits()
         self.randomness = ResumableGenerator(generator)
-        order = self.randomness.on_host()
-        trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
-        evaluated = self.divergence is not None or trusted_index is None
-        val_stream = ValidationStream(
-            val_set, val_batch, val_refresh, order, cache_bytes, val_workers, val_every, evaluated
+        self._open_stream = partial(
+            ValidationStream,
+            batch=val_batch,
+            refresh=val_refresh,
+            cache_bytes=cache_bytes,
+            workers=val_workers,
+            every=val_every,
+            elements=elements,
         )
+        val_stream = self._stream_of(val_set)
         # Registered first, so that load_state_dict refuses a state with other settings before it loads any of it.
         self.weight_state = WeightState(
             num_train,
-            self._settings(val_stream, warmup_steps),
+            "",
             repeats=repeats,
             warmup_steps=warmup_steps,
             keep_estimates=self.limited or type(self.transform) is not LossValue,
+            process_group=process_group,
         )
+        self.weight_state.settings = self._settings(val_stream, self.weight_state)
         self.val_stream = val_stream
-        trusted_index = val_set.index if isinstance(val_set, TrustedSamples) else None
-        self.record = LoopRecord(num_train, trusted_index)
-        self.ranks: RankEstimator | None = None
-        if self.divergence is None:
-            self.ranks = RankEstimator(num_train, val_stream.batch_size, trusted_index, order)
-        elif self.divergence.side == "val":  # one coefficient per validation sample, nan before its first estimate
-            self.register_buffer("coefficients", torch.full((len(val_stream),), float("nan")))
+        trusted_index = _trusted_index(val_set)
+        self.record = LoopRecord(self.weight_state.num_train, trusted_index)
+        by_rank = self.divergence is None and unit == "sample"
+        self.ranks = self._ranks_of(trusted_index) if by_rank else None
+        self._num_classes: int | None = None  # of elements, known in each call
+        if self.divergence is not None and self.divergence.side == "val":
+            self.register_buffer("coefficients", self._first_coefficients())
+        elif self.divergence is not None and num_train is None and isinstance(self.transform, LossValue):
+            self.register_buffer("window_losses", torch.full((self.weight_state.num_train + 1,), float("nan")))
         self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
         self._last: EstimationResult | None = None
         self._estimations = GraphedCalls("estimations of weights", self._generators)
@@ -153,10 +174,47 @@ class ADIW(nn.Module):
         self.watch = Watch()
         warn_if_few(len(val_stream))
         # Worker processes that read the samples must not share a file with this process.
-        known = read_labels(val_set) if not (evaluated or forward or val_workers) else self._cached_labels()
-        self._one_class = warn_if_one_class(known)
+        unread = not (val_stream.evaluated or forward or val_workers)
+        self._one_class = warn_if_one_class(read_labels(val_set) if unread else self._cached_labels())
         self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
+
+    def _stream_of(self, val_set: Any) -> ValidationStream:
+        """The trusted samples in their order. Those that are trained on are evaluated only for a divergence."""
+        evaluated = self.divergence is not None or _trusted_index(val_set) is None
+        return self._open_stream(val_set, generator=self.randomness.on_host(), evaluated=evaluated)
+
+    def _ranks_of(self, trusted_index: Tensor | None) -> RankEstimator:
+        state, stream = self.weight_state, self.val_stream
+        rate = 1.0 if state.is_stream else RATE  # a sample of a stream is seen once
+        return RankEstimator(state.num_train, stream.batch_size, trusted_index, self.randomness.on_host(), rate)
+
+    def _first_coefficients(self) -> Tensor:
+        """One coefficient per validation sample or element of it, nan before its first estimate."""
+        return torch.full((len(self.val_stream) * (self.val_stream.elements or 1),), float("nan"))
+
+    def trust(self, val_set: Any) -> None:
+        """Replace the trusted samples from the next step on, in all processes.
+
+        The weights stay. To add samples, pass the old and the new ones, for example as a ``ConcatDataset``. To resume
+        from a state that was made later, make the method with these samples.
+
+        Args:
+            val_set: as in the constructor; ``train_set.trusted`` of a training set with the same samples in order.
+        """
+        if isinstance(val_set, TrustedSamples) and self.weight_state.is_stream:
+            raise ValueError("the training set has no index: pass the trusted samples as a data set of their own")
+        trusted_index = _trusted_index(val_set)
+        self.val_stream = self._stream_of(val_set)
+        self.weight_state.settings = self._settings(self.val_stream, self.weight_state)
+        self.record.mark_trusted(trusted_index)
+        if self.ranks is not None:
+            self.ranks = self.ranks.with_last_losses(self._ranks_of(trusted_index))
+        elif self.divergence is not None and self.divergence.side == "val":
+            self.coefficients = self._first_coefficients()
+        self._evaluate_next = GraphedPass(self.evaluator, self.val_stream)
+        self.watch = Watch()
+        self.to(self.weight_state.weight_slots.device)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the estimation with ``torch.compile(*args, **kwargs)``: many small kernels become a few.
@@ -171,7 +229,10 @@ class ADIW(nn.Module):
 
     @property
     def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
+        """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up.
+
+        Of a stream, the weights of its last 2,048 samples, in no particular order.
+        """
         return self.weight_state.weights
 
     @property
@@ -184,7 +245,7 @@ class ADIW(nn.Module):
         self,
         outputs: Any,
         targets: Any,
-        index: Tensor,
+        index: Tensor | None = None,
         inputs: Any = None,
         features: Tensor | None = None,
     ) -> Tensor:
@@ -192,18 +253,23 @@ class ADIW(nn.Module):
 
         Args:
             outputs, targets: of the training pass, in the form that the criterion takes.
-            index: (n,) int64, each sample's index in the training set.
+            index: (n,) int64, each sample's index in the training set; None with ``num_train=None``.
             inputs: the inputs of the training pass (with ``forward``, the whole batch), needed with ``exact=True``.
             features: (n, ...) hidden-layer outputs, when ``Features`` has no layer to read them from.
         """
-        losses = self.evaluator.losses(outputs, targets)
+        elements = self.evaluator.element_losses(outputs, targets)
+        losses, sizes = samples = elements.by_sample()
         if not self.training:
-            return losses.mean()
+            return samples.mean()
         if torch.is_grad_enabled() and not losses.requires_grad:
             check_trainable(self.evaluator.model)
         if features is not None and isinstance(self.transform, LossValue):
             raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
-        batch = self.weight_state.gather(index, losses, self)
+        if index is not None and self.weight_state.is_stream:
+            raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
+        if self.unit == "element":
+            return self._weighted_elements(elements, outputs, targets)
+        batch = self.weight_state.gather(index, losses, self, sizes)
         with torch.no_grad():
             if self.exact:
                 reason = "exact=True takes z from a separate pass in evaluation mode"
@@ -214,35 +280,79 @@ class ADIW(nn.Module):
             label, predicted = class_columns(outputs, targets, losses)
             own = [None if self._z_is_loss else z, group, label, predicted]
             columns = batch.processes.gather(own, [float("nan"), -1, -1, -1])
+            if self.ranks is not None:
+                self.ranks.prepare(outputs, group)
+        return self._weighted_mean(batch, columns, outputs)(losses, outputs)
+
+    def _weighted_elements(self, elements: ElementLosses, outputs: Any, targets: Any) -> Tensor:
+        """mean(w * loss) over the elements of a batch.
+
+        Weights are estimated for at most 2,048 of them, in all processes together; the others have the weight of the
+        one of the same class whose loss is nearest.
+        """
+        losses, counted = elements.by_row()
+        processes = self.weight_state.current_processes()
+        with torch.no_grad():
+            found_classes = self.evaluator.classes_of(outputs, targets, elements.losses)
+            classes, self._num_classes = found_classes or (None, None)
+            flat = [None if x is None else x.detach().reshape(1, -1) for x in (losses, counted, classes)]
+            assert flat[0] is not None
+            found = draw_evenly(flat[0], flat[1], max(1, WINDOW // processes.size), flat[2])
+            drawn, group = found.losses[0], None if found.classes is None else found.classes[0]
+            batch = self.weight_state.gather(torch.where(found.drawn[0], 0, PADDING), drawn, self)
+            columns = batch.processes.gather([None, group, None, None], [float("nan"), -1, -1, -1])
+            mean = self._weighted_mean(batch, columns, outputs, divide=False)
+            used = losses.isfinite() if counted is None else losses.isfinite() | ~counted
+            finite = used.all(1)
+            used = finite[:, None] if counted is None else counted & finite[:, None]
+            total = torch.full((), losses.numel(), device=losses.device) if counted is None else counted.sum()
+            batch.processes.sum_([total])
+            of_class = (None, None) if classes is None else (group, classes.flatten())
+            slope = nearest(drawn, mean.slope, losses.flatten(), *of_class)
+            slope = slope / batch.processes.divisor(total.clamp_min(1))
+        zero_gradient(outputs, finite)
+        return torch.dot(torch.where(used, losses, 0).flatten(), slope)
+
+    def _weighted_mean(
+        self,
+        batch: GatheredBatch,
+        columns: Sequence[Tensor | None],
+        outputs: Any,
+        divide: bool = True,
+    ) -> WeightedMean:
+        """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
+
+        ``columns`` are z, or None where it is the loss, groups, labels and predicted classes of all processes.
+        """
+        with torch.no_grad():
             precision = self.evaluator.precision_of(outputs)
             self.val_stream.run_if_due(partial(self._evaluate_trusted, precision, batch.processes))
-            if self.ranks is not None:
-                self.ranks.prepare(outputs, columns[1])
-            with no_autocast(losses.device.type):
-                mean = self._weighted_mean(batch, *columns)
-        return mean(losses, outputs)
+            with no_autocast(batch.losses.device.type):
+                return self._estimate_step(batch, columns, divide)
 
-    def _weighted_mean(self, batch: GatheredBatch, *columns: Tensor | None) -> WeightedMean:
-        """Estimate and store the weights, on a GPU by a CUDA graph: the weighted mean as a function of the losses."""
+    def _estimate_step(self, batch: GatheredBatch, columns: Sequence[Tensor | None], divide: bool) -> WeightedMean:
+        """``_weighted_mean`` from evaluated trusted samples, on a GPU by a CUDA graph."""
 
         def work(
             index: Tensor,
             losses: Tensor,
+            sizes: Tensor | None,
             z: Tensor | None,
             group: Tensor | None,
             label: Tensor | None,
             predicted: Tensor | None,
         ) -> tuple[WeightedMean, EstimationResult | None]:
-            step = self.weight_state.count(replace(batch, index=index, losses=losses))
-            val_losses = self.val_stream.z if isinstance(self.transform, LossValue) else None
+            step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
+            by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
+            val_losses = self.val_stream.z if by_loss else None
             self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
             z = losses.to(self._dtype).unsqueeze(1) if z is None else z
             val = self.val_stream.batch() if self.ranks is None else None
             weights = self.estimate(step, TransformedBatch(z, group), val)
-            return WeightedMean.of(step, weights, losses.dtype), self._last
+            return WeightedMean.of(step, weights, losses.dtype, divide), self._last
 
-        key = (batch.count, batch.checked, self._dtype)
-        inputs = (batch.index, batch.losses, *columns)
+        key = (batch.count, batch.checked, self._dtype, self._num_classes)
+        inputs = (batch.index, batch.losses, batch.sizes, *columns)
         (mean, self._last), shared = self._estimations(work, inputs, batch.losses.device, key)
         return mean.clone() if shared else mean
 
@@ -264,28 +374,34 @@ class ADIW(nn.Module):
         Called without gradient, with the g samples of all processes.
         """
         if self.ranks is not None:
-            old = self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
+            old = self._old_estimates(step, train.z)
+            self.ranks.record(step, train)
+            if self.weight_state.is_stream:  # its window has few batches: losses of older networks cannot be compared
+                self._refit_ranks()
             estimates, weights = self.ranks.estimate(step, train, old)
             if self.limited:
                 weights = self.limits.apply(weights, step.finite)
             mask = None if known_finite(train.z) else step.finite
             return self.weight_state.store(step, weights, mask, estimates)
         assert val is not None
-        return self._estimate_by_divergence(step, train, val)
+        if self.divergence is not None:
+            return self._estimate_by_divergence(self.divergence, step, train, val)
+        weights = weights_by_class(train.z[:, 0], train.group, val.z[:, 0], val.group, self._num_classes)
+        if self.limited:
+            weights = self.limits.apply(weights, step.finite)
+        return self.weight_state.store(step, weights, step.finite, weights)
 
-    def _estimate_by_divergence(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
+    def _estimate_by_divergence(
+        self, divergence: Divergence, step: Step, train: TransformedBatch, val: ValidationBatch
+    ) -> Tensor:
         """Lines 1 and 4 to 9 of Algorithm 1."""
-        assert self.divergence is not None
         batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
         generator = self.randomness.generator
         if self.learner is not None and not self.memory:
             self.memory = start_memory(self.learner, batches, generator)
-        by_train = self.divergence.side == "train"
-        if by_train:  # a loaded weight that is not finite counts as never estimated
-            params = self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
-        else:
-            params = self.coefficients[val.index]
-        result = run_estimation(self.divergence, batches, params, self.memory, self.steps, generator, by_train)
+        by_train = divergence.side == "train"
+        params = self._old_estimates(step, train.z) if by_train else self.coefficients[val.index]
+        result = run_estimation(divergence, batches, params, self.memory, self.steps, generator, by_train)
         self._last = result
         self._remember(result, params, val.index, step.past_warmup)
 
@@ -301,6 +417,20 @@ class ADIW(nn.Module):
         if self.limited:
             weights = self.limits.apply(weights, step.finite)
         return self.weight_state.store(step, weights, included, estimates)
+
+    def _old_estimates(self, step: Step, z: Tensor) -> Tensor:
+        """The estimate (g,) of each sample so far. A loaded one that is not finite counts as never estimated.
+
+        A new sample of a stream begins with one, or with that of the sample in the window whose loss is nearest.
+        """
+        if not self.weight_state.is_stream:
+            return self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
+        known: Tensor | None = getattr(self, "window_losses", None)
+        if known is None:
+            return torch.ones_like(z[:, 0])
+        old = nearest(known[:-1], self.weight_state.estimates, z[:, 0]).nan_to_num(1, 1, 1)
+        write_by_index(known, step.index, z[:, 0], step.finite, step.distinct)
+        return old.to(z.dtype)
 
     def _remember(
         self, result: EstimationResult, params: Tensor, val_index: Tensor, past_warmup: Tensor | None
@@ -324,7 +454,7 @@ class ADIW(nn.Module):
 
     def evaluate_validation(self) -> None:
         """Evaluate the next validation samples, under the autocast in force."""
-        processes = self.weight_state.processes or current_processes()
+        processes = self.weight_state.current_processes()
         with torch.no_grad():
             self._evaluate_trusted(self.evaluator.precision_of(None), processes)
 
@@ -332,7 +462,7 @@ class ADIW(nn.Module):
         """Evaluate the next trusted samples, unless they are trained on, and compare all losses with theirs."""
         if self.val_stream.evaluated:
             self._evaluate_next(precision, processes, self._dtype)
-        if self.ranks is not None:
+        if self.ranks is not None and not self.weight_state.is_stream:
             with no_autocast(precision[0]):
                 self._refits(self._refit_ranks, (), self.weight_state.weight_slots.device)
 
@@ -404,11 +534,12 @@ class ADIW(nn.Module):
         self._last = None
         self._drop_graphs()
 
-    def _settings(self, val_stream: ValidationStream, warmup_steps: int | None) -> str:
+    def _settings(self, val_stream: ValidationStream, state: WeightState) -> str:
         sizes = f"val_batch={val_stream.batch_size}, val_refresh={val_stream.refresh_size}"
         stream = f"{sizes}, val_every={val_stream.every}"
-        loop = f"steps={self.steps}, warmup_steps={warmup_steps}, exact={self.exact}"
-        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits})"
+        loop = f"steps={self.steps}, warmup_steps={state.warmup_steps}, exact={self.exact}"
+        kind = f", unit={self.unit}, num_train=None" if state.is_stream else ""
+        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -417,6 +548,20 @@ class ADIW(nn.Module):
         self._last = None
         self._drop_graphs()
         return self
+
+
+def _trusted_index(val_set: Any) -> Tensor | None:
+    """The positions of trusted samples that are part of the training set; None for others."""
+    return val_set.index if isinstance(val_set, TrustedSamples) else None
+
+
+def _check_unit(unit: str, num_train: int | None, transform: Any, exact: bool) -> None:
+    if unit not in ("sample", "element"):
+        raise ValueError(f'unit must be "sample" or "element", got {unit!r}')
+    if unit == "element" and num_train is not None:
+        raise ValueError('unit="element" needs num_train=None: weights of elements are not stored by index')
+    if unit == "element" and (exact or transform != "loss"):
+        raise ValueError('unit="element" compares the losses of the training pass: leave transform and exact unset')
 
 
 def _resolve_transform(transform: Literal["loss"] | Transform, ranks: bool) -> Transform:

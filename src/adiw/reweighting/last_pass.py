@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.reweighting.model_evaluator import Criterion, evaluation_mode, per_sample_losses
+from adiw.reweighting.loss_shapes import Criterion, per_sample_losses
+from adiw.reweighting.model_evaluator import evaluation_mode
 
 DIMENSIONS = 64  # of the hidden-layer outputs that are kept, after a random projection
 CHUNK = 2**24  # distances that are computed at a time

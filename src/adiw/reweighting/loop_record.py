@@ -30,14 +30,19 @@ class LoopRecord(nn.Module):
 
     def __init__(self, num_train: int, trusted_index: Tensor | None) -> None:
         super().__init__()
-        self.num_train, self.joined = num_train, trusted_index is not None
+        self.num_train = num_train
         self.register_buffer("early", torch.full((num_train + 1,), float("nan")))
         self.register_buffer("labels", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("predicted", torch.full((num_train + 1,), -1, dtype=torch.int32))
-        is_trusted = torch.zeros(num_train, dtype=torch.bool)
+        self.register_buffer("is_trusted", torch.zeros(num_train, dtype=torch.bool), persistent=False)
+        self.mark_trusted(trusted_index)
+
+    def mark_trusted(self, trusted_index: Tensor | None) -> None:
+        """Say which training samples are trusted; None if the trusted samples are not trained on."""
+        self.joined = trusted_index is not None
+        self.is_trusted.fill_(False)
         if trusted_index is not None:
-            is_trusted[trusted_index[trusted_index < num_train]] = True
-        self.register_buffer("is_trusted", is_trusted, persistent=False)
+            self.is_trusted[trusted_index[trusted_index < self.num_train].to(self.is_trusted.device)] = True
 
     def write(
         self,

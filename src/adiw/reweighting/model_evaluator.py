@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.argument_checks import kind_of
-from adiw.reweighting.transforms import Transform, TransformedBatch
+from adiw.reweighting.loss_shapes import (
+    Criterion,
+    ElementLosses,
+    draw_evenly,
+    element_classes,
+    element_losses,
+    no_autocast,
+)
+from adiw.reweighting.transforms import LossAndLabel, Transform, TransformedBatch
 
-Criterion = Callable[[Any, Any], Tensor]
 Forward = Callable[[nn.Module, Any], tuple[Any, ...]]
 Precision = tuple[str, torch.dtype | None]  # device type and autocast dtype, None without autocast
 
@@ -27,9 +33,19 @@ class EvaluatedBatch(NamedTuple):
 
 
 class ModelEvaluator:
-    """The user's model, criterion and forward function. None of them is part of a method's state."""
+    """The user's model, criterion and forward function. None of them is part of a method's state.
 
-    def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None, transform: Transform) -> None:
+    With ``elements``, z and group of a sample in evaluation mode are those of so many of its elements, (n, elements).
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        criterion: Criterion,
+        forward: Forward | None,
+        transform: Transform,
+        elements: int | None = None,
+    ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be an nn.Module, got {type(model).__name__}")
         if not callable(criterion):
@@ -38,17 +54,22 @@ class ModelEvaluator:
             raise TypeError("forward must be callable: forward(model, batch) gives (outputs, targets)")
         self.given_model, model = model, unwrap(model)
         self.model, self.criterion, self.forward, self.transform = model, criterion, forward, transform
+        self.elements = elements
         transform.attach(model)
 
     def losses(self, outputs: Any, targets: Any) -> Tensor:
         """One loss per sample (n,), in float32 or better."""
+        return self.element_losses(outputs, targets).by_sample().losses
+
+    def element_losses(self, outputs: Any, targets: Any) -> ElementLosses:
+        """The losses of a batch, (n, ...), in float32 or better."""
         if getattr(getattr(self.given_model, "_join_config", None), "enable", False):
             raise RuntimeError(
                 "torch's Join cannot replace a process that has no more batches: the losses of all processes are "
                 "gathered in each step. Iterate over adiw.together(loader) instead, which ends in the same step in "
                 "all processes"
             )
-        return per_sample_losses(self.criterion, outputs, targets)
+        return element_losses(self.criterion, outputs, targets)
 
     def evaluate(self, batch: Any, outputs: Any, dtype: torch.dtype) -> TransformedBatch:
         """z and groups of a batch in evaluation mode, under the autocast of the training ``outputs``. No gradient."""
@@ -63,8 +84,19 @@ class ModelEvaluator:
     def transformed(self, batch: EvaluatedBatch, dtype: torch.dtype) -> TransformedBatch:
         """z and groups of an evaluated batch."""
         with torch.no_grad(), no_autocast(self.device_type(batch.outputs)):
-            losses = self.losses(batch.outputs, batch.targets).to(dtype)
+            found = self.element_losses(batch.outputs, batch.targets)
+            if self.elements is not None:
+                classes = self.classes_of(batch.outputs, batch.targets, found.losses)
+                drawn = draw_evenly(
+                    *found.by_row(), self.elements, None if classes is None else classes[0].flatten(1)
+                )
+                return TransformedBatch(drawn.losses.to(dtype), drawn.classes)
+            losses = found.by_sample().losses.to(dtype)
             return self.transform.apply(losses, batch.targets, batch.features)
+
+    def classes_of(self, outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor, int] | None:
+        """``element_classes``, where the method uses them: None for divergences, which compare losses alone."""
+        return element_classes(outputs, targets, losses) if isinstance(self.transform, LossAndLabel) else None
 
     def training_batch(self, inputs: Any, targets: Any, reason: str) -> Any:
         """The training batch, for methods that run the model again: (inputs, targets), or inputs for ``forward``.
@@ -106,46 +138,6 @@ class ModelEvaluator:
         """The type of the device of the outputs, or of the model if they are not a tensor."""
         found = outputs if isinstance(outputs, Tensor) else next(self.model.parameters(), None)
         return "cpu" if found is None else found.device.type
-
-
-def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
-    """criterion(outputs, targets), checked to be one floating-point loss per sample, (n,).
-
-    A tensor of outputs is passed as float32, outside of any autocast: bf16 logits change a loss by as much as the
-    width of a narrow kernel. Other outputs (mappings, objects) are passed unchanged.
-
-    >>> per_sample_losses(torch.nn.CrossEntropyLoss(), torch.zeros(2, 3), torch.tensor([0, 1]))
-    Traceback (most recent call last):
-    ValueError: criterion returned a scalar; expected one loss per sample, (n,): build it with reduction="none"
-    """
-    if isinstance(outputs, Tensor):
-        half = outputs.dtype in (torch.bfloat16, torch.float16)
-        with no_autocast(outputs.device.type):
-            losses = criterion(outputs.float() if half else outputs, targets)
-    else:
-        losses = criterion(outputs, targets)
-    if not isinstance(losses, Tensor) or not losses.is_floating_point():
-        raise TypeError(f"criterion must return a floating-point tensor (n,), got {kind_of(losses)}")
-    if losses.ndim == 0:
-        raise ValueError(
-            'criterion returned a scalar; expected one loss per sample, (n,): build it with reduction="none"'
-        )
-    if losses.ndim > 1:
-        raise ValueError(
-            f"criterion returned shape {tuple(losses.shape)}; expected one loss per sample, (n,): "
-            "reduce the other dimensions, e.g. criterion(outputs, targets).flatten(1).mean(1)"
-        )
-    if len(losses) == 0:
-        raise ValueError("the batch is empty: there is no loss to weight")
-    return losses if losses.dtype == torch.float64 else losses.float()
-
-
-def no_autocast(device_type: str) -> AbstractContextManager[Any]:
-    """Disable autocast if it is enabled."""
-    # torch.compile cannot trace ``is_autocast_available`` in all supported versions.
-    available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
-    enabled = available and torch.is_autocast_enabled(device_type)
-    return torch.autocast(device_type, enabled=False) if enabled else nullcontext()
 
 
 def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:

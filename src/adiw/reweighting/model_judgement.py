@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, Subset
 from adiw.argument_checks import kind_of
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.loop_record import class_columns
-from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, no_autocast, per_sample_losses, unwrap
+from adiw.reweighting.loss_shapes import no_autocast, per_sample_losses
+from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
 from adiw.reweighting.transforms import LossValue
 
 BATCH = 256

@@ -8,14 +8,13 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.matching.groups import group_sum
-from adiw.matching.loss_ranks import RankWeights, num_parts, rank_weights
+from adiw.matching.loss_ranks import RankWeights, class_factor, num_parts, rank_weights
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.weight_state import Step
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
 RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is seen
-PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
 
 
 class RankEstimator(nn.Module):
@@ -37,9 +36,16 @@ class RankEstimator(nn.Module):
     rank_weights: Tensor
     evidence: Tensor
 
-    def __init__(self, num_train: int, num_trusted: int, trusted_index: Tensor | None, generator: Generator) -> None:
+    def __init__(
+        self,
+        num_train: int,
+        num_trusted: int,
+        trusted_index: Tensor | None,
+        generator: Generator,
+        rate: float = RATE,
+    ) -> None:
         super().__init__()
-        self.rate = RATE
+        self.rate = rate
         slots = num_train + 1  # the last one takes what must not be stored
         is_trusted = torch.zeros(slots, dtype=torch.bool)
         if trusted_index is not None:
@@ -69,6 +75,14 @@ class RankEstimator(nn.Module):
         """Whether the trusted samples are part of the training set."""
         return self.trusted_pool is not None
 
+    def with_last_losses(self, other: RankEstimator) -> RankEstimator:
+        """``other``, an estimator with other trusted samples, with the losses and labels that this one has seen."""
+        other.to(self.losses.device)
+        other.losses.copy_(self.losses)
+        other.labels.copy_(self.labels)
+        other.factors = None if self.factors is None else torch.ones_like(self.factors)
+        return other
+
     def prepare(self, outputs: Any, group: Tensor | None) -> None:
         """Decide in the first step whether targets are classes: integers (n,) with outputs (n, C)."""
         classes = group is not None and isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
@@ -95,19 +109,22 @@ class RankEstimator(nn.Module):
             number = group_sum(torch.ones_like(labels, dtype=weight.dtype), labels, len(self.factors))
             self.factors.copy_(class_factor(weight, number))
 
+    def record(self, step: Step, train: TransformedBatch) -> None:
+        """Store the losses and labels of the samples of a step."""
+        write_by_index(self.losses, step.index, train.z[:, 0], distinct=step.distinct)
+        if self.factors is not None and train.group is not None:
+            self.labels.index_copy_(0, step.index, train.group)
+
     def estimate(self, step: Step, train: TransformedBatch, old: Tensor) -> tuple[Tensor, Tensor]:
         """(estimates, weights) of the samples of a step, (g,), from their ``old`` estimates."""
-        losses = train.z[:, 0]
-        write_by_index(self.losses, step.index, losses, distinct=step.distinct)
         table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
         # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
-        estimates = torch.lerp(old, table.at(losses).to(old.dtype), rate)
+        estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates
         if self.is_trusted is not None:
             weights = torch.where(self.is_trusted[step.index], table.full * (1 + table.evidence), weights)
         if self.factors is not None and train.group is not None:
-            self.labels.index_copy_(0, step.index, train.group)
             weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
         return estimates, weights.to(old.dtype)
 
@@ -127,22 +144,6 @@ class RankEstimator(nn.Module):
 
     def __repr__(self) -> str:
         return "RankEstimator()"
-
-
-def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
-    """p_trusted(y) / p_weighted(y), (C,), from the weight and the number of trusted samples of each class.
-
-    It is shrunk towards one by pseudo-samples, and by James and Stein's rule: where the classes do not differ, the
-    chi-square statistic is C - 1 on average.
-
-    >>> class_factor(torch.tensor([30.0, 70.0]), torch.tensor([30.0, 70.0]))
-    tensor([1., 1.])
-    """
-    weight = weight.clamp_min(0)
-    expected = weight / weight.sum().clamp_min(1e-12) * trusted.sum()
-    ratio = (trusted + PRIOR_SAMPLES) / (expected + PRIOR_SAMPLES)
-    chi_square = ((trusted - expected).square() / expected.clamp_min(0.5)).sum()
-    return ratio.pow((1 - (len(trusted) - 1) / chi_square.clamp_min(1e-6)).clamp_min(0))
 
 
 def _draw(index: Tensor, generator: Generator) -> Tensor:

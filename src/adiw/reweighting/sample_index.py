@@ -35,7 +35,9 @@ def check_index(index: Tensor, count: int, size: int, repeats: bool = True) -> t
             "makes it the last part of every batch"
         )
     if index.shape != (count,):
-        raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses")
+        several = index.ndim == 1 and len(index) and count % len(index) == 0 and count > len(index)
+        hint = f": return {count // len(index)} losses for each sample as ({len(index)}, ...)" if several else ""
+        raise ValueError(f"index has shape {tuple(index.shape)}, but there are {count} losses{hint}")
     index = index.long()  # before any comparison: ``size`` may overflow a smaller dtype
     if index.is_cuda:
         return index, False

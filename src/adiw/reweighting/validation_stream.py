@@ -47,7 +47,8 @@ class ValidationStream(nn.Module):
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and do not change when they are read
     again; others are read by a DataLoader. ``workers`` processes read them (0: the training process). Without
-    ``evaluated`` they are not read at all, and the stream only counts steps.
+    ``evaluated`` they are not read at all, and the stream only counts steps. With ``elements``, z of a sample is the
+    losses of so many of its elements, nan behind the last.
     """
 
     order: Tensor
@@ -66,6 +67,7 @@ class ValidationStream(nn.Module):
         workers: int = 0,
         every: int = 1,
         evaluated: bool = True,
+        elements: int | None = None,
     ) -> None:
         super().__init__()
         size = _check_dataset(dataset)
@@ -77,6 +79,7 @@ class ValidationStream(nn.Module):
         self.batch_size = min(batch, size)
         self.refresh_size = self.batch_size if refresh is None else min(refresh, self.batch_size)
         self.dataset, self.workers, self.every, self.evaluated = dataset, workers, every, evaluated
+        self.elements = elements
         self.register_buffer("order", torch.randperm(size, generator=generator))
         self.register_buffer("next_positions", torch.arange(self.refresh_size))  # in the order
         self.register_buffer("oldest_rows", torch.arange(self.refresh_size))  # of the batch: replaced next
@@ -104,8 +107,12 @@ class ValidationStream(nn.Module):
         return self.batch()
 
     def batch(self) -> ValidationBatch:
-        """The samples that were evaluated last. Later evaluations write to the same tensors."""
+        """The samples, or their elements, that were evaluated last. Later evaluations write to the same tensors."""
         assert self.z is not None  # the first step evaluates
+        if self.elements is not None:
+            numbers = torch.arange(self.elements, device=self.z.device)
+            index = (self.batch_index[:, None] * self.elements + numbers).flatten()
+            return ValidationBatch(index, self.z.reshape(-1, 1), None if self.group is None else self.group.flatten())
         return ValidationBatch(self.batch_index, self.z, self.group)
 
     def run_if_due(self, run: Callable[[], None]) -> None:
@@ -136,11 +143,11 @@ class ValidationStream(nn.Module):
         z, group = processes.join(evaluated, self.refresh_size)
         finite = finite_mask(z)
         if finite is not None:
-            finite = finite[:, 0] if z.shape[1] == 1 else finite.all(1)
+            finite = finite[:, 0] if z.shape[1] == 1 or self.elements is not None else finite.all(1)
             self.nonfinite.index_add_(0, index, (~finite).to(self.nonfinite.dtype))
         if self.z is None:
             self.z = z.new_full((self.batch_size, z.shape[1]), float("nan"))
-            self.group = None if group is None else torch.zeros_like(self.batch_index)
+            self.group = None if group is None else group.new_full((self.batch_size, *group.shape[1:]), -1)
         for column, new in ((self.batch_index, index), (self.z, z), (self.group, group)):
             if column is None:
                 continue

@@ -19,6 +19,8 @@ from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_
 from adiw.reweighting.summary import Summary, name_indices, summarise
 from adiw.reweighting.validation_stream import ValidationStream
 
+WINDOW = 2048  # samples of a stream whose losses and weights are kept: the last ones
+
 
 @dataclass(frozen=True)
 class GatheredBatch:
@@ -26,6 +28,7 @@ class GatheredBatch:
 
     index: Tensor  # (g,) in the training set; ``PADDING`` where a process has fewer samples than another
     losses: Tensor  # (g,) without gradient, nan where ``index`` pads
+    sizes: Tensor | None  # (g,) number of elements of each sample, zero where ``index`` pads; None: the same for all
     count: int
     checked: bool  # whether every index is known to be in the training set
     distinct: bool  # whether every sample is known to occur only once
@@ -39,6 +42,7 @@ class Step:
 
     index: Tensor  # (g,) in the training set; its size for rows that pad and for bad indices
     finite: Tensor  # (g,) whether the loss is finite
+    sizes: Tensor | None  # (g,) number of elements of each sample; None: the same for all
     num_samples: int | Tensor  # of all processes, without padding
     count: int  # n
     num_train: int  # the size of the training set
@@ -69,11 +73,12 @@ class WeightState(nn.Module):
     than there are samples, for what must not be stored: masked values, bad indices and padding.
 
     Args:
-        num_train: size of the training set.
+        num_train: size of the training set; None for a stream, of which the last ``WINDOW`` samples have a slot.
         settings: the method and its settings as text; ``load_state_dict`` refuses a state with other settings.
         repeats: whether a sample may occur twice in a process's batch.
         warmup_steps: first steps, in which all weights are one; None for one epoch.
         keep_estimates: also store the estimates, if a class prior or limits make them differ from the weights.
+        process_group: PyTorch's group of the processes that have different parts of the batch; None for all.
 
     >>> state = WeightState(3, "Uniform()")
     >>> losses = torch.tensor([0.5, float("nan")])
@@ -94,14 +99,17 @@ class WeightState(nn.Module):
 
     def __init__(
         self,
-        num_train: int,
+        num_train: int | None,
         settings: str,
         *,
         repeats: bool = True,
         warmup_steps: int | None = 0,
         keep_estimates: bool = False,
+        process_group: Any = None,
     ) -> None:
         super().__init__()
+        self.is_stream, self.process_group = num_train is None, process_group
+        num_train = WINDOW if num_train is None else num_train
         check_count("num_train", num_train, least=1)
         if warmup_steps is not None:
             check_count("warmup_steps", warmup_steps, least=0)
@@ -135,40 +143,57 @@ class WeightState(nn.Module):
         """``gather`` and ``count``."""
         return self.count(self.gather(index, losses, method))
 
-    def gather(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> GatheredBatch:
-        """Check the index (n,) and gather the samples of all processes.
+    def gather(
+        self, index: Tensor | None, losses: Tensor, method: nn.Module | None = None, sizes: Tensor | None = None
+    ) -> GatheredBatch:
+        """Check the index (n,) and gather the samples of all processes, and the ``sizes`` (n,) of the samples.
 
-        In the first step of several processes, rank 0's state of ``method`` is copied to all.
+        Of a stream the index is None, or ``PADDING`` for rows that are no samples. In the first step of several
+        processes, rank 0's state of ``method`` is copied to all.
         """
         if losses.device != self.seen_steps.device:
             raise ValueError(
                 f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
                 f'call reweight.to("{losses.device}") once after moving the model'
             )
-        index, checked = check_index(index, len(losses), self.num_train, self.repeats)
+        checked = self.is_stream and index is None
+        if self.is_stream:
+            index = torch.zeros_like(losses, dtype=torch.long) if index is None else index
+        elif index is None:
+            raise TypeError(
+                "index is missing: pass the last part of each batch of adiw.Indexed, or make the method with "
+                "num_train=None for data without an index"
+            )
+        else:
+            index, checked = check_index(index, len(losses), self.num_train, self.repeats)
         processes, starts_group = self._start_processes(method, losses)
         alone = processes.size == 1
-        columns = [index.to(losses.device, non_blocking=True), losses.detach()]
-        index, all_losses = processes.gather(columns, [PADDING, float("nan")])
+        columns = [index.to(losses.device, non_blocking=True), losses.detach(), sizes]
+        index, all_losses, all_sizes = processes.gather(columns, [PADDING, float("nan"), 0])
         checked = checked and alone  # otherwise some rows may pad, and another process may have the same sample
-        distinct = checked and not self.repeats
-        return GatheredBatch(index, all_losses, len(losses), checked, distinct, processes, starts_group)
+        distinct = checked and (len(losses) <= self.num_train if self.is_stream else not self.repeats)
+        return GatheredBatch(index, all_losses, all_sizes, len(losses), checked, distinct, processes, starts_group)
 
     def count(self, batch: GatheredBatch) -> Step:
         """Count the step, its losses that are not finite, and bad indices. Reads nothing from the device."""
         index, num_samples = batch.index, len(batch.index)
+        if self.is_stream:
+            index = self._next_slots(index)
         if not batch.checked:
             index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
         finite = is_finite(batch.losses)
-        self.history.add(index, batch.losses, finite)
-        self.nonfinite_slots.index_add_(0, index, (~finite).to(self.nonfinite_slots.dtype))
+        if not self.is_stream:
+            self.history.add(index, batch.losses, finite)
+        bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # a sample without elements has no loss
+        self.nonfinite_slots.index_add_(0, index, bad.to(self.nonfinite_slots.dtype))
         total = num_samples if batch.processes.size == 1 else (index < self.num_train).sum()
         self.seen_steps.add_(1)
         self.seen_samples.add_(total)
         return Step(
             index,
             finite,
+            batch.sizes,
             total,
             batch.count,
             self.num_train,
@@ -178,12 +203,22 @@ class WeightState(nn.Module):
             batch.starts_group,
         )
 
+    def _next_slots(self, index: Tensor) -> Tensor:
+        """The slots of the window that the samples of a stream take, in place of the oldest; padding stays."""
+        is_sample = index != PADDING
+        slots = (self.seen_samples + is_sample.cumsum(0) - 1).remainder(self.num_train)
+        return torch.where(is_sample, slots, PADDING)
+
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
         """The processes that train together, and whether several of them start in this step."""
-        processes = current_processes() if self.processes is None else self.processes
+        processes = self.current_processes()
         starts_group = not self._started and processes.start(self if method is None else method, losses)
         self.processes, self._started = processes, True
         return processes, starts_group
+
+    def current_processes(self) -> Processes:
+        """The processes that train together; before the first step, those of the process group of now."""
+        return current_processes(self.process_group) if self.processes is None else self.processes
 
     def _past_warmup(self) -> Tensor | None:
         if self.warmup_steps == 0:
@@ -243,9 +278,9 @@ class WeightState(nn.Module):
         total = int(counts.sum())
         if total and total >= 2 * self._warned.get(kind, 0):
             self._warned[kind] = total
+            names = "" if self.is_stream and kind == "training" else f"; {kind} samples: {name_indices(counts)}"
             warnings.warn(
-                f"{total} {kind} losses so far were not finite and were excluded; {kind} samples: "
-                f"{name_indices(counts)}",
+                f"{total} {kind} losses so far were not finite and were excluded{names}",
                 stacklevel=4,  # the caller of the method's summary()
             )
         return total
@@ -289,10 +324,13 @@ class WeightedMean:
     finite: Tensor  # (n,) whether the loss is finite
 
     @classmethod
-    def of(cls, step: Step, weights: Tensor, dtype: torch.dtype) -> WeightedMean:
-        """From the weights (g,), for losses of this dtype."""
-        finite, weights = step.local_finite, step.local(weights).to(dtype)
-        return cls(torch.where(finite, weights, 0) / step.processes.divisor(step.num_samples), finite)
+    def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
+        """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
+        finite, weights, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
+        if step.sizes is not None:
+            weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
+        slope = torch.where(finite, weights, 0)
+        return cls(slope / step.processes.divisor(total) if divide else slope, finite)
 
     def clone(self) -> WeightedMean:
         """A copy in its own memory."""
