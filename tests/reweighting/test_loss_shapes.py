@@ -124,7 +124,7 @@ def test_nearest_loss() -> None:
 
 
 def test_a_rare_class_is_compared_with_itself() -> None:
-    """A tenth of the elements has a class with large losses: its share changes only if trusted samples have another."""
+    """A class of a tenth of the elements with large losses keeps its share, unless trusted samples have another."""
     generator = Generator().manual_seed(0)
     rare = torch.rand(2000, generator=generator) < 0.1
     losses = torch.rand(2000, generator=generator) + 5 * rare
