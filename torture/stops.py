@@ -90,6 +90,7 @@ def run_once(case: Case, out: Path, log: Path, wait: float, number: signal.Signa
     given = [*map(str, case.arguments), "--out", str(out), *more]
 
     def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command has installed its handler
         os.setpgrp()
         if not case.forked:
             os.execv(sys.executable, [sys.executable, "-m", "adiw", *given])
