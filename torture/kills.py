@@ -34,13 +34,14 @@ SMALL = ("--selection", 1000, "--batch", 64, "--trusted", 40, "--val-batch", 32)
 OPTIONS = ("--epochs", EPOCHS, *SMALL, "--quiet", "--device", "cpu")
 # kill -9 at a random moment, while a temporary file is written, or at a file operation
 KINDS = ("moment", "writing", "file")
-OTHERS = ("terminate", "full disk")
+OTHERS = ("terminate", "stopping", "full disk")
 NAMES = {
     "none": "uninterrupted",
     "moment": "killed at a random moment",
     "writing": "killed while a file was written",
     "file": "killed at a file operation",
     "terminate": "terminated",
+    "stopping": "killed while a stop was saved",
     "full disk": "ended by a full disk",
 }
 
@@ -120,11 +121,12 @@ def run_once(method: str, out: Path, log: Path, kind: str, whole: float, random:
     until = (lambda: any(out.glob("*.part"))) if kind == "writing" else (lambda: False)
     wait = LIMIT if kind in ("file", "full disk", "none") else random.uniform(0, whole)
     code = wait_for(child, wait, until)
-    if code is None and kind == "terminate":
+    if code is None and kind in ("terminate", "stopping"):
         os.kill(child, signal.SIGTERM)
-        code = wait_for(child, LIMIT)
-    elif code is None:
-        time.sleep(random.uniform(0, 0.002) if kind == "writing" else 0)
+        until = (lambda: any(out.glob("checkpoint.pt.part"))) if kind == "stopping" else (lambda: False)
+        code = wait_for(child, LIMIT, until)
+    if code is None:
+        time.sleep(random.uniform(0, 0.002) if kind in ("writing", "stopping") else 0)
         kill(child)
     return (None if code == -signal.SIGKILL else code), log.read_text(errors="replace")
 
@@ -133,7 +135,8 @@ def judge(kind: str, code: int | None, output: str) -> str | None:
     """What is wrong with the way this process ended; None if nothing is."""
     if code in (None, 0):
         return None
-    if kind == "terminate" and (code == -signal.SIGTERM or (code == 130 and "--resume" in output)):
+    stopped = code == -signal.SIGTERM or (code == 130 and ("--resume" in output or "starts it again" in output))
+    if kind in ("terminate", "stopping") and stopped:
         return None  # before or after the command has installed its handler
     if kind == "full disk" and code == 2 and "--resume" in output and "Traceback" not in output:
         return None
@@ -155,7 +158,8 @@ def kill_runs(method: str, kills: int, work: Path, random: Random) -> Tally:
             enough = tally.counts["kills"] >= kills
             kind = "none" if enough else random.choice(KINDS * 2 + OTHERS)
             code, output = run_once(method, out, log, kind, whole, random)
-            tally.counts[NAMES[kind]] += code != 0 and kind != "none"
+            ended = "terminate" if kind == "stopping" and code is not None else kind  # before it was killed
+            tally.counts[NAMES[ended]] += code != 0 and kind != "none"
             tally.counts["kills"] += code is None
             if problem := judge(kind, code, output):
                 tally.counts["lost"] += 1

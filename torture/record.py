@@ -40,14 +40,15 @@ class Record:
     def __init__(self, name: str, about: str, **settings: Any) -> None:
         self.name, self.about, self.settings, self.started = name, about, settings, time.monotonic()
 
-    def write(self, counts: Mapping[str, int], wrong: Sequence[str], out: Path = RESULTS) -> Path:
-        """Write the file. ``wrong`` has a line for everything that went wrong."""
+    def write(self, counts: Mapping[str, int], wrong: Sequence[str], out: Path = RESULTS, **more: Any) -> Path:
+        """Write the file. ``wrong`` has a line for everything that went wrong; ``more``: further entries."""
         content = {
             "check": self.name,
             "about": self.about,
             "settings": self.settings,
             "counts": dict(counts),
             "wrong": list(wrong),
+            **more,
             "seconds": round(time.monotonic() - self.started, 1),
             "load": round(os.getloadavg()[0], 1),  # of the last minute: whether the machine was busy
             **provenance(torch.device("cpu")),

@@ -38,19 +38,22 @@ def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS, "hold_out": HOLD_OUT}
     run(resolve(given), tmp_path / "whole", engine=Engine(CPU))
 
-    # (after how many epochs it stops, the arguments that resume it)
-    for number, step, epoch, more in ((signal.SIGINT, 23, 3, []), (signal.SIGTERM, 11, 5, ["--resume"])):
+    # (the step of its process in which it is asked, where it stops, the arguments that resume it)
+    for number, step, where, more in (
+        (signal.SIGINT, 23, "step 5 of epoch 3", []),
+        (signal.SIGTERM, 6, "step 2 of epoch 4", ["--resume"]),
+        (signal.SIGUSR1, 16, "step 9 of epoch 5", ["--resume"]),  # before its evaluation
+    ):
         monkeypatch.setenv("SIGNAL", str(int(number)))
         monkeypatch.setenv("SIGNAL_STEP", str(step))
         output = adiw("run", *options, *more)
         assert (output.code, output.out) == (130, "")
         assert output.err.split("\n") == [
             "",
-            "adiw: stopping after this epoch (again to stop immediately)",
-            f"adiw: stopped after epoch {epoch} of {EPOCHS}; continue with --resume",
+            "adiw: stopping after this step (again to stop immediately)",
+            f"adiw: stopped after {where} of {EPOCHS}; continue with --resume",
             "",
         ]
-        assert saved_epoch(tmp_path / "r") == epoch
         assert not (tmp_path / "r" / "result.json").exists()
 
     killed = subprocess.run(
@@ -61,8 +64,8 @@ def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
         env={**os.environ, "OMP_NUM_THREADS": "1", "SIGNAL": str(int(signal.SIGKILL)), "SIGNAL_STEP": "25"},
     )
     assert (killed.returncode, killed.stdout, killed.stderr) == (-signal.SIGKILL, "", "")
-    assert (tmp_path / "r" / "metrics.jsonl").read_text().count("\n") == 7  # two epochs more, none of them saved
-    assert saved_epoch(tmp_path / "r") == 5
+    assert (tmp_path / "r" / "metrics.jsonl").read_text().count("\n") == 7  # three epochs more, none of them saved
+    assert saved_epoch(tmp_path / "r") == 4
 
     monkeypatch.delenv("SIGNAL_STEP")
     assert adiw("run", *options, "--resume").code == 0
@@ -73,7 +76,8 @@ def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     assert all(torch.equal(tensor, expected["model"][key]) for key, tensor in best["model"].items())
 
 
-def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
+def test_a_signal_may_also_reach_the_workers(tmp_path: Path) -> None:
+    """As Ctrl-C in a terminal, and the signals of SLURM."""
     write_images(tmp_path / "img", train=10)
     write_module(tmp_path, "slow_images")
     arguments = [
@@ -94,12 +98,17 @@ def test_ctrl_c_in_a_terminal_reaches_the_workers_too(tmp_path: Path) -> None:
             assert running.poll() is None, running.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        os.killpg(running.pid, signal.SIGINT)
+        os.killpg(running.pid, signal.SIGTERM)
         out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
+    state = checkpoint.load(tmp_path / "r", CPU)
+    assert state is not None
+    where = f"epoch {state['epoch']}"
+    if "position" in state:
+        where = f"step {state['position']['steps']} of epoch {state['epoch'] + 1}"
     assert err == (
-        "\nadiw: stopping after this epoch (again to stop immediately)\n"
-        f"adiw: stopped after epoch {saved_epoch(tmp_path / 'r')} of 1000; continue with --resume\n"
+        "\nadiw: stopping after this step (again to stop immediately)\n"
+        f"adiw: stopped after {where} of 1000; continue with --resume\n"
     )
 
 
@@ -109,7 +118,7 @@ def test_a_second_signal_ends_it_immediately(capsys: pytest.CaptureFixture[str])
     def asked_twice() -> None:
         with one_line_errors(), StopRequest() as stop:
             assert not stop()
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGUSR1)
             assert stop()
             signal.raise_signal(signal.SIGINT)
             pytest.fail("the second request must end the run")
@@ -123,12 +132,24 @@ def test_a_second_signal_ends_it_immediately(capsys: pytest.CaptureFixture[str])
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
 
 
+def test_the_first_signal_ends_a_run_that_has_nothing_to_save(capsys: pytest.CaptureFixture[str]) -> None:
+    def asked_early() -> None:
+        with one_line_errors(), StopRequest():
+            signal.raise_signal(signal.SIGTERM)
+            pytest.fail("nobody has asked whether to stop")
+
+    with pytest.raises(SystemExit) as ended:
+        asked_early()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "adiw: stopped before its first step; the same command starts it again\n"
+
+
 def test_a_worker_that_inherits_the_handler_does_not_run_it(capsys: pytest.CaptureFixture[str]) -> None:
     request = StopRequest()
     with request as stop:
         request.process = -1  # as in a process that was forked from this one
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGINT):
+            signal.raise_signal(number)
         assert not stop()
     assert capsys.readouterr().err == ""
 

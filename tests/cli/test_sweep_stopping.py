@@ -42,7 +42,7 @@ def test_a_stopped_terminated_or_killed_sweep_resumes_to_the_same_files(
         ask(monkeypatch, number, step)
         output = adiw("sweep", "mine.toml", *PART, *more)
         assert output.code == 130
-        assert "\nadiw: stopping after this epoch (again to stop immediately)\n" in output.err
+        assert "\nadiw: stopping after this step (again to stop immediately)\n" in output.err
         assert output.err.endswith(f"adiw: {counts}\nadiw: stopped; the same command resumes\n")
         assert output.out.startswith("Digits: accuracy (%)\n")  # with the finished runs
         assert Path("runs/mine/tables/accuracy.txt").exists()
@@ -63,7 +63,8 @@ def test_a_stopped_terminated_or_killed_sweep_resumes_to_the_same_files(
 @pytest.mark.usefixtures("recipe")
 def test_a_second_signal_ends_it_immediately(adiw: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = (tmp_path / "signal_sweep.py").read_text()
-    (tmp_path / "signals_sweep.py").write_text(text.replace("self.steps ==", "self.steps >="))  # from there on
+    line = next(line for line in text.splitlines(keepends=True) if "os.kill(" in line)
+    (tmp_path / "signals_sweep.py").write_text(text.replace(line, 2 * line))
     write_recipe(tmp_path, text=(tmp_path / "mine.toml").read_text().replace("signal_sweep", "signals_sweep"))
     ask(monkeypatch, signal.SIGINT, 2)
     output = adiw("sweep", "mine.toml", *PART)

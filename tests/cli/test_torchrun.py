@@ -75,9 +75,9 @@ def test_a_run_stopped_under_torchrun_is_resumed_in_one_process(adiw: Command, t
     (tmp_path / "trouble.py").write_text(MODULE)
     code, output = torchrun("run", *OPTIONS, "--out", "r", WHAT="stop", AT="13")  # nine steps are an epoch
     assert code == 1  # torchrun's own, after a signal
-    assert output[0].startswith("adiw: stopping after this epoch")  # torchrun may write on the same line
+    assert output[0].startswith("adiw: stopping after this step")  # torchrun may write on the same line
     assert len(output) == 2
-    assert output[1].startswith("adiw: stopped after epoch ")
+    assert re.fullmatch(r"adiw: stopped after (step \d of )?epoch \d of 5; continue with --resume", output[1])
     assert not (tmp_path / "r" / "result.json").exists()
     assert adiw("run", *OPTIONS, "--out", "r", "--resume").code == 0
     assert adiw("run", *OPTIONS, "--out", "whole").code == 0
@@ -122,7 +122,7 @@ def test_the_loss_of_another_process_is_an_error_in_one_line(
     )
 
 
-def test_a_second_signal_under_torchrun_does_not_end_the_epoch(
+def test_a_second_signal_under_torchrun_does_not_end_the_step(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     under_torchrun(monkeypatch)
@@ -130,4 +130,4 @@ def test_a_second_signal_under_torchrun_does_not_end_the_epoch(
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert stop()
-    assert capsys.readouterr().err == "\nadiw: stopping after this epoch\n"
+    assert capsys.readouterr().err == "\nadiw: stopping after this step\n"

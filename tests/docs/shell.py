@@ -103,6 +103,7 @@ def check_torchrun(words: list[str]) -> None:
 CHECKS = {
     "torchrun": check_torchrun,
     "adiw": check_adiw,
+    "srun": lambda words: check(shlex.join(words)),  # runs a command on SLURM
     "make": check_make,
     "pip": check_pip,
     "python": check_python,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,15 @@ class Noisy(Dataset[tuple[Tensor, Tensor]]):
         return i + torch.rand(2), torch.tensor(10 * i)
 
 
-class HandlesInterrupts(Noisy):
-    """The label is 1 if the process that reads it handles Ctrl-C."""
+class Signalled(Noisy):
+    """Sends signals to the process that reads it; the label is 1 if that process handles Ctrl-C."""
 
     def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
-        return torch.zeros(1), torch.tensor(int(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN))
+        handles = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+        if not handles:
+            for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+        return torch.zeros(1), torch.tensor(int(handles))
 
 
 def tensor_loader(size: int, batch: int, seed: int = 0, augment: bool = False, part: Part = range) -> TensorLoader:
@@ -85,6 +90,17 @@ class TestBothLoaders:
         assert order(loader, 3) == later == order(make(50, 10, 7), 3)
         assert order(loader, 4) != later
         assert order(make(50, 10, 8), 3) != later
+
+
+@pytest.mark.parametrize("make", [lambda: image_loader(), lambda: dataset_loader(20, 5)], ids=["device", "loader"])
+def test_an_epoch_continues_after_any_batch(make: Any) -> None:
+    whole = [[part.clone() for part in batch] for batch in batches(make(), 3)]
+    for done in range(len(whole)):
+        loader = make()
+        loader.set_epoch(3, done)
+        for expected in whole[done:]:
+            loader.load_next()
+            assert all(torch.equal(part, other) for part, other in zip(loader.batch(), expected, strict=True))
 
 
 def test_augmentation_on_the_device_depends_on_seed_and_epoch_alone() -> None:
@@ -156,11 +172,28 @@ def test_workers_end_with_the_last_batch_of_the_epoch() -> None:
 
 
 @workers_allowed
-def test_workers_ignore_ctrl_c_and_the_training_process_handles_it() -> None:
-    with_workers = DatasetLoader(HandlesInterrupts(4), 2, 0, CPU, workers=2)
+def test_workers_ignore_signals_and_the_training_process_handles_them() -> None:
+    with_workers = DatasetLoader(Signalled(4), 2, 0, CPU, workers=2)
     assert not content(with_workers, 0)[1].any()
-    here = DatasetLoader(HandlesInterrupts(4), 2, 0, CPU, workers=0)
+    here = DatasetLoader(Signalled(4), 2, 0, CPU, workers=0)
     assert content(here, 0)[1].all()  # without workers, the training process reads
+
+
+@workers_allowed
+@pytest.mark.skipif(not hasattr(signal, "sigwaitinfo"), reason="SIGTERM ends a worker, whoever sends it")
+def test_the_training_process_ends_a_worker_that_reads() -> None:
+    class Endless(Noisy):
+        def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+            time.sleep(600)
+            raise AssertionError
+
+    loader = DatasetLoader(Endless(4), 2, 0, CPU, workers=1)
+    loader.set_epoch(0)
+    (worker,) = active_children()
+    worker.terminate()
+    worker.join(timeout=60)
+    assert worker.exitcode == 0
+    loader.host_batches = iter(())
 
 
 class Remains:

@@ -12,11 +12,11 @@ from adiw.data import ImageFiles
 from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments import training_run
 from adiw.experiments.checked_io import read_lines
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
 from adiw.experiments.training_run import TrainingRun
-from tests.experiments.test_resume import assert_same_run, stop_after
+from tests.experiments.test_resume import assert_same_run, interrupted
 from tests.experiments.test_run import image_settings
 
 CPU = torch.device("cpu")
@@ -65,8 +65,7 @@ def test_fine_tuning_repairs_a_network_that_has_memorised_wrong_labels(tmp_path:
 def test_fine_tuning_is_resumed_exactly(tmp_path: Path, after: int) -> None:
     trained(tmp_path / "whole", **GIVEN, optimizer="adam", lr=0.01)
     settings = resolve({**GIVEN, "optimizer": "adam", "lr": 0.01})
-    with pytest.raises(Interrupted, match=f"stopped after epoch {after} of 7"):
-        run(settings, tmp_path / "cut", engine=Engine(CPU), stop=stop_after(after))
+    interrupted(settings, tmp_path / "cut", after, steps=2 * (after % 2))
     run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
@@ -74,15 +73,14 @@ def test_fine_tuning_is_resumed_exactly(tmp_path: Path, after: int) -> None:
 def test_more_training_is_refused_once_fine_tuning_has_begun(tmp_path: Path) -> None:
     for after, allowed in ((3, True), (4, False)):
         folder = tmp_path / str(after)
-        with pytest.raises(Interrupted):
-            run(resolve(GIVEN), folder, engine=Engine(CPU), stop=stop_after(after))
+        interrupted(resolve(GIVEN), folder, after)
         longer = resolve({**GIVEN, "epochs": 5})
         if allowed:
             assert run(longer, folder, engine=Engine(CPU), resume=True)["epochs"] == 5
             continue
-        with pytest.raises(CheckpointError, match="had 3 epochs, which cannot become 5 after epoch 4"):
+        with pytest.raises(CheckpointError, match="had 3 epochs, which cannot become 5 in epoch 4"):
             run(longer, folder, engine=Engine(CPU), resume=True)
-        with pytest.raises(CheckpointError, match="had 3 epochs, which cannot become 2 after epoch 4"):
+        with pytest.raises(CheckpointError, match="had 3 epochs, which cannot become 2 in epoch 4"):
             run(resolve({**GIVEN, "epochs": 2}), folder, engine=Engine(CPU), resume=True)
 
 

@@ -15,12 +15,12 @@ from adiw.engine import checkpoint
 from adiw.experiments import splits as splits_module
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import read_lines
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.models import build
-from tests.experiments.test_resume import assert_same_run, stop_after
+from tests.experiments.test_resume import assert_same_run, interrupted
 from tests.experiments.test_run import image_settings
 
 CPU = torch.device("cpu")
@@ -111,8 +111,7 @@ def test_a_run_that_is_stopped_anywhere_keeps_the_same_epoch(tmp_path: Path, met
     whole = finished(tmp_path / "whole", **given)
     for after in range(1, whole["last"]["epoch"]):
         cut = tmp_path / f"cut{after}"
-        with pytest.raises(Interrupted):
-            run(resolve(given), cut, engine=Engine(CPU), stop=stop_after(after))
+        interrupted(resolve(given), cut, after)
         again = run(resolve(given), cut, engine=Engine(CPU), resume=True)
         assert_same_run(tmp_path / "whole", cut)
         assert [again[key] for key in ("accuracy", "best", "last")] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,10 @@ from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
 from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
+from tests.experiments.test_run import image_settings
 
 CPU = torch.device("cpu")
-
-
-def stop_after(epochs: int) -> Callable[[], bool]:
-    """Returns true in the ``epochs``-th call."""
-    asked = iter(range(1, 1000))
-    return lambda: next(asked) >= epochs
+ENGINE = Engine(CPU)
 
 
 def same(first: Any, second: Any) -> bool:
@@ -41,10 +38,22 @@ def same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def interrupted(settings: Settings, folder: Path, after: int) -> None:
-    epochs = (settings.epochs or 0) + (settings.fine_tune_epochs if settings.method == "fine-tune" else 0)
-    with pytest.raises(Interrupted, match=f"stopped after epoch {after} of {epochs}; continue with --resume"):
-        run(settings, folder, engine=Engine(CPU), stop=stop_after(after))
+def interrupted(
+    settings: Settings, folder: Path, after: int, steps: int = 0, resume: bool = False, engine: Engine = ENGINE
+) -> str:
+    """Stop the run after these epochs and steps, or later if an epoch has fewer: what it says.
+
+    After its steps, the run asks once before each batch of its evaluation, and once when the epoch has ended.
+    """
+    rows: list[Any] = []
+    asked = iter(range(1000))
+
+    def stop() -> bool:
+        return len(rows) >= after and next(asked) >= steps
+
+    with pytest.raises(Interrupted, match=r"stopped after .*; continue with --resume") as raised:
+        run(settings, folder, engine=engine, resume=resume, progress=rows.append, stop=stop)
+    return str(raised.value)
 
 
 def assert_same_run(one: Path, other: Path) -> None:
@@ -60,21 +69,82 @@ def assert_same_run(one: Path, other: Path) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_resumed_run_is_the_uninterrupted_one(finished: Callable[[str], Path], tmp_path: Path, method: str) -> None:
     settings = short(method)
-    interrupted(settings, tmp_path, 2)
+    interrupted(settings, tmp_path, 1, steps=4)
     assert not (tmp_path / "result.json").exists()
     torch.rand(3)
+    if method not in ("fine-tune", "val-only"):  # whose epochs have one step
+        said = interrupted(settings, tmp_path, 1, resume=True)
+        assert said == f"stopped after epoch 2 of {EPOCHS}; continue with --resume"
     run(settings, tmp_path, engine=Engine(CPU), resume=True)
     assert_same_run(finished(method), tmp_path)
+
+
+@pytest.mark.parametrize("steps", range(1, 13))
+def test_a_run_stops_after_any_step_and_resumes_from_it(tmp_path: Path, steps: int) -> None:
+    """Nine steps of a network with dropout are an epoch; then two batches are evaluated."""
+    given = {"method": "adiw", "model": "tests.experiments.dropping:build", "epochs": 3, "hold_out": 0.3}
+    settings = resolve(given)
+    run(settings, tmp_path / "whole", engine=Engine(CPU))
+    where = "step {} of epoch 2" if steps < 12 else "epoch 2"
+    said = interrupted(settings, tmp_path / "cut", 1, steps)
+    assert said == f"stopped after {where.format(min(steps, 9))} of 3; continue with --resume"
+    run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_augmented_images_resume_within_an_epoch(tmp_path: Path) -> None:
+    settings = image_settings(tmp_path, "adiw-kl", epochs=2, batch=3, trusted=4)
+    run(settings, tmp_path / "whole", engine=Engine(CPU, workers=0))
+    said = interrupted(settings, tmp_path / "cut", 1, steps=3, engine=Engine(CPU, workers=2))
+    assert said == "stopped after step 3 of epoch 2 of 2; continue with --resume"
+    run(settings, tmp_path / "cut", engine=Engine(CPU, workers=0), resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.parametrize("method", ["uniform", "two-step-kmm"])
+def test_a_stop_before_the_first_step_or_after_the_last(tmp_path: Path, method: str) -> None:
+    """Before the first step, only the pretraining of a two-step method asks."""
+    settings = resolve({"method": method, "epochs": 1})
+    if method != "uniform":
+        with pytest.raises(Interrupted, match="stopped before its first step; the same command starts it again"):
+            run(settings, tmp_path, engine=Engine(CPU), stop=lambda: True)
+        assert not (tmp_path / "config.json").exists()
+    said = interrupted(settings, tmp_path, 1, steps=1)
+    assert said == "stopped after the last epoch; continue with --resume"
+    run(settings, tmp_path, engine=Engine(CPU), resume=True)
+    run(settings, tmp_path / "whole", engine=Engine(CPU))
+    assert_same_run(tmp_path / "whole", tmp_path)
+
+
+def test_a_begun_epoch_counts_when_the_length_changes(tmp_path: Path) -> None:
+    given = {"method": "fine-tune", "epochs": 2, "fine_tune_epochs": 2}
+    interrupted(resolve(given), tmp_path, 2, steps=3)  # in the first epoch of fine-tuning
+    with pytest.raises(CheckpointError, match="had 2 epochs, which cannot become 3 in epoch 3"):
+        run(resolve({**given, "epochs": 3}), tmp_path, engine=Engine(CPU), resume=True)
+    settings = resolve({"method": "uniform", "epochs": 2})
+    interrupted(settings, tmp_path / "other", 1, steps=3)
+    with pytest.raises(CheckpointError, match="the run has 2 epochs already: epochs must be at least 2, got 1"):
+        run(replace(settings, epochs=1), tmp_path / "other", engine=Engine(CPU), resume=True)
+
+
+def test_a_kill_while_the_stop_is_saved_leaves_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "SAVE_EVERY", 0.0)
+    settings = resolve({"method": "adiw", "epochs": 3})
+    run(settings, tmp_path / "whole", engine=Engine(CPU))
+    interrupted(settings, tmp_path / "cut", 2, steps=5)
+    (tmp_path / "cut" / NAME).unlink()  # as after a kill between the two renames
+    run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
 def test_features_and_rare_validation_passes_resume_too(tmp_path: Path) -> None:
     given = {"method": "adiw-kl", "transform": "features", "val_batch": 24, "val_refresh": 7, "epochs": 3}
     settings = resolve(given)
     run(settings, tmp_path / "whole", engine=Engine(CPU))
-    interrupted(settings, tmp_path / "cut", 1)
-    interrupted_again = stop_after(1)
-    with pytest.raises(Interrupted):
-        run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True, stop=interrupted_again)
+    interrupted(settings, tmp_path / "cut", 1, steps=3)
+    interrupted(settings, tmp_path / "cut", 1, steps=6, resume=True)
     run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
@@ -132,10 +202,7 @@ def test_more_epochs_resume_from_the_end(finished: Callable[[str], Path], tmp_pa
 
 def test_a_finished_run_that_is_resumed_has_no_result_until_it_ends(tmp_path: Path) -> None:
     run(resolve({"method": "uniform", "epochs": 1}), tmp_path, engine=Engine(CPU))
-    with pytest.raises(Interrupted):
-        run(
-            resolve({"method": "uniform", "epochs": 3}), tmp_path, engine=Engine(CPU), resume=True, stop=stop_after(1)
-        )
+    interrupted(resolve({"method": "uniform", "epochs": 3}), tmp_path, 1, resume=True)
     assert not (tmp_path / "result.json").exists()
 
 
@@ -224,11 +291,6 @@ def test_changed_data_do_not_fit_the_checkpoint(tmp_path: Path) -> None:
     write_table(table, rows=120)
     with pytest.raises(CheckpointError, match=r"does not fit this run .*: if the data or the network have changed"):
         run(resolve(given), tmp_path / "run", engine=Engine(CPU), resume=True)
-
-
-def test_a_stop_in_the_last_epoch_finds_the_run_finished(tmp_path: Path) -> None:
-    result = run(resolve({"method": "uniform", "epochs": 2}), tmp_path, engine=Engine(CPU), stop=stop_after(2))
-    assert result["status"] == "done"
 
 
 @pytest.mark.parametrize("method", ["uniform", "adiw-kl"])

@@ -152,7 +152,7 @@ def test_the_learning_rate_decays_with_the_settings(tmp_path: Path) -> None:
 def test_epochs_are_requested_by_number_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, set_epoch = [], TensorLoader.set_epoch
     monkeypatch.setattr(
-        TensorLoader, "set_epoch", lambda loader, number: (asked.append(number), set_epoch(loader, number))[1]
+        TensorLoader, "set_epoch", lambda loader, *given: (asked.append(given[0]), set_epoch(loader, *given))[1]
     )
     for epochs in (2, 4):
         settings = resolve({"method": "uniform", "epochs": epochs})

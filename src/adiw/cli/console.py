@@ -1,4 +1,4 @@
-"""Errors in one line with an exit code, Ctrl-C, and progress: bars, or lines where there is no terminal."""
+"""Errors in one line with an exit code, signals, and progress: bars, or lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -20,9 +20,10 @@ from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.run import Interrupted
+from adiw.experiments.run import NOT_BEGUN, Interrupted
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
 
 
 @contextmanager
@@ -79,29 +80,37 @@ def _without_worker(message: str) -> str:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM ends a run after its current epoch; a second signal ends it immediately, with ``message``.
+    """Whether Ctrl-C, SIGTERM or SIGUSR1, the warning that SLURM sends, has requested a stop.
 
-    Under torchrun a second signal does nothing: torchrun forwards signals, and kills processes that take too long.
+    The run asks after each step, and saves a checkpoint. A second signal ends it immediately, with ``message``; so
+    does the first one if the run has not asked yet: it has done nothing that could be saved. Under torchrun neither
+    ends it: torchrun forwards signals to all processes, and kills those that take too long.
     """
 
     def __init__(self, message: str = "stopped immediately; continue from the last checkpoint with --resume") -> None:
-        self.requested, self.process, self.message = False, os.getpid(), message
+        self.requested, self.asked, self.process, self.message = False, False, os.getpid(), message
 
-    def __enter__(self) -> Callable[[], bool]:
-        self.before = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
-        return lambda: self.requested
+    def __call__(self) -> bool:
+        self.asked = True
+        return self.requested
+
+    def __enter__(self) -> StopRequest:
+        self.before = {s: signal.signal(s, self._handle) for s in SIGNALS}
+        return self
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self.process:  # a forked worker that still has this handler
             if number == signal.SIGTERM:
                 os._exit(1)
             return
-        if self.requested and not started_by_torchrun():
-            raise KeyboardInterrupt(self.message)
-        if not self.requested and current_processes().rank == 0:
-            again = "" if started_by_torchrun() else " (again to stop immediately)"
-            print(f"\nadiw: stopping after this epoch{again}", file=sys.stderr)
-        self.requested = True
+        again, self.requested = self.requested, True
+        if started_by_torchrun():
+            if not again and current_processes().rank == 0:
+                print("\nadiw: stopping after this step", file=sys.stderr)
+        elif again or not self.asked:
+            raise KeyboardInterrupt(self.message if self.asked else NOT_BEGUN)
+        else:
+            print("\nadiw: stopping after this step (again to stop immediately)", file=sys.stderr)
 
     def __exit__(self, *error: Any) -> None:
         for number, handler in self.before.items():

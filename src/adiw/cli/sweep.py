@@ -101,7 +101,7 @@ def sweep(
         try:
             complete = _time(work, planned, bar) if time else _run(work, planned, bar, recipe.name, limit, where)
         except Interrupted:
-            show_tables(folder, time)
+            show_tables(folder, time, figures=limit is not None and limit.spent())
             if limit is None or not limit.spent():
                 raise
             say("the time budget is spent; the same command resumes")
@@ -152,15 +152,19 @@ def _run(work: Sweep, planned: list[Planned], bar: Progress, name: str, limit: B
     return board.count("done") == len(planned)
 
 
-def show_tables(folder: Path, time: bool) -> None:
-    """Print the accuracy table (or the time table), and write both and the figures beside the records."""
+def show_tables(folder: Path, time: bool, figures: bool = True) -> None:
+    """Print the accuracy table (or the time table), and write both and the figures beside the records.
+
+    A stop leaves out the figures: they take seconds.
+    """
     results = read_sweep(folder)
     print(to_text(time_table(results) if time else accuracy_table(results)))
     write_tables(results, folder / "tables")
     try:
-        from adiw.reports.figures import write_figures
+        if figures:
+            from adiw.reports.figures import write_figures
 
-        write_figures(results, folder / "figures")
+            write_figures(results, folder / "figures")
     except ImportError:
         say('figures need matplotlib: pip install "adiw[cli]"')
     except Exception as error:  # the records and tables are already written

@@ -75,6 +75,10 @@ class SingleProcess:
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes."""
 
+    def gather_object(self, value: T) -> list[T]:
+        """The ``value`` of each process."""
+        return [value]
+
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""
         return flag
@@ -181,11 +185,15 @@ class ProcessGroup:
         for tensor in tensors:
             self._run(dist.all_reduce, tensor)
 
+    def gather_object(self, value: T) -> list[T]:
+        """The ``value`` of each process. All processes must call it."""
+        values: list[Any] = [None] * self.size
+        self._run(dist.all_gather_object, values, value)
+        return values
+
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in any process. All processes must call it."""
-        flags: list[Any] = [None] * self.size
-        self._run(dist.all_gather_object, flags, flag)
-        return any(flags)
+        return any(self.gather_object(flag))
 
     def wait(self) -> None:
         """Wait for all processes."""

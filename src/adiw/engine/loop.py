@@ -68,9 +68,11 @@ class Loop:
         self.bf16, self.clip = bf16, clip
         self.device = device = next(model.parameters()).device
         self.total = torch.zeros((), dtype=torch.float64, device=device)
+        self.done = 0  # steps of the current epoch
+        self.earlier_seconds = 0.0  # of the current epoch, before it was resumed
         self.timer = DeviceTimer(device)
         self.step: Callable[[], None] = self._step
-        self.on_step: Callable[[int, int], None] = lambda done, total: None  # after each step of an epoch
+        self.on_step: Callable[[int, int], None] = lambda done, total: None  # after each step; may raise
         # With a process group, the step itself evaluates the trusted samples and divides them among the processes.
         self.evaluate_validation: Callable[[], None] | None = (
             self._evaluate_validation if hasattr(reweight, "refresh_validation") and not is_initialized() else None
@@ -89,17 +91,28 @@ class Loop:
             name = "passes over the trusted samples"
             self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)
 
-    def run_epoch(self, epoch: int) -> None:
-        """Queue one step for every batch of the epoch."""
+    def run_epoch(self, epoch: int, done: int = 0) -> None:
+        """Queue one step for every batch of the epoch after the first ``done``, which a resumed run has behind it."""
         self.model.train()
         self.timer.start()
-        self.total.zero_()
-        self.loader.set_epoch(epoch)
+        self.done = done
+        if done == 0:
+            self.total.zero_()
+            self.earlier_seconds = 0.0
         total = len(self.loader)
-        for done in range(1, total + 1):
-            self.train_batch()
-            self.on_step(done, total)
-        self.timer.stop()
+        if done < total:
+            self.loader.set_epoch(epoch, done)
+        try:
+            while self.done < total:
+                self.train_batch()
+                self.done += 1
+                self.on_step(self.done, total)
+        finally:
+            self.timer.stop()
+
+    def seconds(self) -> float:
+        """Seconds of the steps of the last epoch; on a GPU this waits for them."""
+        return self.earlier_seconds + self.timer.seconds()
 
     def train_batch(self) -> None:
         """Queue the next step. Trusted samples are evaluated first, before a training pass allocates memory."""

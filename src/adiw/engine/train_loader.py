@@ -1,12 +1,14 @@
 """Training batches (x, y, index) whose order depends on the seed and the epoch alone.
 
-Both loaders have the same methods: ``set_epoch`` draws the order of an epoch, and a training step calls ``load_next``
-and then ``batch``, which always uses the same device memory, so that a CUDA graph of it can be replayed.
+Both loaders have the same methods: ``set_epoch`` draws the order of an epoch and leaves out its first ``done``
+batches; a training step calls ``load_next`` and then ``batch``, which always uses the same device memory, so that a
+CUDA graph of it can be replayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import torch
@@ -46,12 +48,12 @@ class TensorLoader:
     def __len__(self) -> int:
         return len(self.x) // self.size
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int, done: int = 0) -> None:
         generator = epoch_generator(self.seed, epoch)
         self.order.copy_(torch.randperm(len(self.x), generator=generator))
         if self.crops is not None:
             self.crops.copy_(draw_crops(len(self.x), generator))
-        self.positions.copy_(self.first_positions)
+        self.positions.copy_(self.first_positions + done * self.size)
 
     def load_next(self) -> None:
         """Nothing to copy: all samples are on the device."""
@@ -84,17 +86,18 @@ class DatasetLoader:
     def __len__(self) -> int:
         return len(self.dataset) // self.size
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int, done: int = 0) -> None:
         generator = epoch_generator(self.seed, epoch)
+        order = RandomSampler(self.dataset, generator=generator)
         loader: DataLoader[Any] = DataLoader(
             _SeededPerSample(self.dataset, epoch_seed(self.seed, epoch)),
-            batch_sampler=_PartOfBatches(RandomSampler(self.dataset, generator=generator), self.size, self.part),
+            batch_sampler=_PartOfBatches(order, self.size, self.part, done),
             num_workers=self.workers,
             worker_init_fn=leave_interrupts_to_the_parent,
             pin_memory=self.device.type == "cuda",
             generator=generator,
         )
-        self.host_batches, self.remaining = start(loader), len(self)
+        self.host_batches, self.remaining = start(loader), len(self) - done
 
     def load_next(self) -> None:
         """Copy the next batch to the device: host work, outside of a CUDA graph."""
@@ -124,14 +127,14 @@ def batches(loader: TrainLoader, epoch: int) -> Iterator[Batch]:
 
 
 class _PartOfBatches(BatchSampler):
-    """Draws whole batches of ``size`` samples and yields the positions in ``part`` of each."""
+    """Draws whole batches of ``size`` samples; yields the positions in ``part`` of each after the first ``done``."""
 
-    def __init__(self, order: RandomSampler, size: int, part: range) -> None:
+    def __init__(self, order: RandomSampler, size: int, part: range, done: int) -> None:
         super().__init__(order, size, drop_last=True)
-        self.part = part
+        self.part, self.done = part, done
 
     def __iter__(self) -> Iterator[list[int]]:
-        for batch in super().__iter__():
+        for batch in islice(super().__iter__(), self.done, None):
             yield [batch[position] for position in self.part]
 
 

@@ -14,7 +14,7 @@ RESERVE, SMALLEST_RESERVE = 0.05, 20.0  # share of the budget, and least seconds
 class Budget:
     """A time limit that starts now; ``spent()`` is true once only the reserve remains.
 
-    The reserve is for the epochs that are still running, their checkpoints, and the tables.
+    The reserve is for the steps that are still running, the checkpoints, and the tables.
 
     >>> Budget(3600).spent()
     False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -45,6 +45,7 @@ class Evaluation:
         in_memory = all(isinstance(samples, Samples) for samples in sets)
         self._work = Captured(self._evaluate, lambda line: None) if capture and in_memory else self._evaluate
         self.timer = DeviceTimer(device)
+        self.on_batch: Callable[[], None] = lambda: None  # before each batch; may raise
 
     def queue(self) -> None:
         """Queue an evaluation.
@@ -83,8 +84,13 @@ class Evaluation:
         is_sample = found.targets >= 0
         return found.map(lambda tensor: tensor[is_sample])
 
-    def batches(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
+    def batches(self, samples: AnySamples) -> Iterator[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, without augmentation."""
+        for batch in self._read(samples):
+            self.on_batch()
+            yield batch
+
+    def _read(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
         if isinstance(samples, Samples):
             return in_batches(samples.x.to(self.device), samples.y.to(self.device))
         loader: DataLoader[Any] = DataLoader(

@@ -79,11 +79,13 @@ class LocalExecutor:
 
     def _new_pool(self, number: int) -> ProcessPoolExecutor:
         given = (self._reader, threads_per_process(), visible_gpu(number, self.gpus_per_run))
+        # The process inherits the signal mask of this thread, so that only the parent handles a stop. The mask is set
+        # before the pool is made, because that may start multiprocessing's resource tracker, which ignores the other
+        # signals itself; and again afterwards, because the tracker resets them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         pool = ProcessPoolExecutor(1, self._context, _start_process, given)
         self._pools.append(pool)
-        # The process inherits the signal mask of this thread, so that only the parent handles Ctrl-C. The mask is set
-        # after the pool is made, because that may start multiprocessing's resource tracker, which resets the mask.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
         return pool
 
 

@@ -1,4 +1,4 @@
-"""One run from settings to result, resumable at any epoch."""
+"""One run from settings to result, resumable at any step."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torch
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.engine.capture import Captured
+from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
 from adiw.experiments.class_figures import class_figures
@@ -45,11 +46,12 @@ FILES = (  # of a run that has ended; checkpoints hold their own digest
     "held_out.npy",
 )
 WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than cores
+NOT_BEGUN = "stopped before its first step; the same command starts it again"
 OnEpoch = Callable[[Row], None]
 
 
 class Interrupted(RuntimeError):  # noqa: N818 - a requested stop is not an error
-    """The run was stopped on request; its last checkpoint is complete."""
+    """The run was stopped on request. If it has begun, its checkpoint is complete."""
 
 
 def no_log(line: str) -> None:
@@ -80,9 +82,11 @@ class Engine:
         """``device``, or its default."""
         return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-    def start(self, settings: Settings, splits: Splits) -> TrainingRun:
+    def start(self, settings: Settings, splits: Splits, stop: Callable[[], bool]) -> TrainingRun:
         log = self.log if self.capture else None
-        return TrainingRun(settings, splits, self.resolve_device(), self.workers, log, self.compiled)
+        return TrainingRun(
+            settings, splits, self.resolve_device(), self.workers, log, self.compiled, self.stage, stop
+        )
 
 
 DEFAULT = Engine()
@@ -104,7 +108,7 @@ def run(
         engine: how it is computed.
         resume: resume from the folder's checkpoint; otherwise the folder must not hold a run.
         progress: called with the metrics of each epoch; "epochs" is the number of epochs of the whole run.
-        stop: called after each epoch; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
+        stop: called after each step; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
     """
     epochs = run_epochs(settings, out, root, engine, resume, progress, stop)
     while True:
@@ -136,36 +140,31 @@ def run_epochs(
         engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
     engine.stage("building the network and the method")
     try:
-        training = engine.start(settings, splits)
+        training = engine.start(settings, splits, stop)
+    except Stopped:  # in the pretraining of a two-step method
+        raise Interrupted(NOT_BEGUN) from None
     except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
         _write_dead(folder, settings, device, str(error))
         raise
     if state is not None:
         with explain_mismatch(out):
             training.restore(state)
-    training.watch_steps(engine.stage)
     folder.remove("result.json")  # a resumed run has no result yet
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
     folder.write_sums("config.json")
     folder.write_rows("metrics.jsonl", training.metrics)
     folder.write_rows("timing.jsonl", training.timing)
-    status, reason = yield from _train(training, folder, progress, stop, engine.log)
-    predicted = training.predict(splits.test)
-    if status == "done":
-        _log_alarms(raise_final_alarms(training), engine.log)
-        reason = why_collapsed(training, predicted)
-        status = "done" if reason is None else "dead"
-    result = _result(settings, device, status, reason, training)
-    result["groups"] = group_tables(training, predicted)
-    result["predictions"] = class_figures(splits, predicted)
-    captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
-    result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
-    engine.stage("auditing the labels")
-    _write_outcome(training, folder, result)
+    reason = yield from _train(training, folder, progress, stop, engine.log)
+    try:
+        result = _judge(training, reason, engine)
+        engine.stage("auditing the labels")
+        _write_outcome(training, folder, result)
+    except Stopped:
+        raise Interrupted("stopped after the last epoch; continue with --resume") from None
     training.processes.wait()  # until the files are written: torchrun ends all processes when one fails
-    if status == "dead":
-        raise DeadRunError(f"{reason} (files are kept in {out})")
+    if result["status"] == "dead":
+        raise DeadRunError(f"{result['reason']} (files are kept in {out})")
     return result
 
 
@@ -187,6 +186,20 @@ def _write_dead(folder: Folder, settings: Settings, device: torch.device, reason
     folder.write_json("config.json", settings.as_dict())
     folder.write_json("result.json", _result(settings, device, "dead", reason))
     folder.write_sums("config.json", "result.json")
+
+
+def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[str, Any]:
+    """The content of result.json after the last epoch; ``reason``: why the run is dead, None if it is not."""
+    predicted = training.predict(training.splits.test)
+    if reason is None:
+        _log_alarms(raise_final_alarms(training), engine.log)
+        reason = why_collapsed(training, predicted)
+    result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
+    result["groups"] = group_tables(training, predicted)
+    result["predictions"] = class_figures(training.splits, predicted)
+    captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
+    result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
+    return result
 
 
 def _result(
@@ -212,14 +225,16 @@ def _train(
     progress: OnEpoch,
     stop: Callable[[], bool],
     log: Callable[[str], None],
-) -> Generator[None, None, tuple[str, str | None]]:
-    """Train until the last epoch, or until the run is dead: (status, reason). A resumed dead run stays dead."""
+) -> Generator[None, None, str | None]:
+    """Train until the last epoch: None, or why the run is dead. A resumed dead run stays dead."""
     saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.epochs
     while reason is None and training.epoch < epochs:
         try:
             training.queue_epoch()
             yield
             row = training.collect_epoch()
+        except Stopped:
+            raise _saved_within_epoch(training, folder) from None
         except RuntimeError as error:
             if stop():  # the same signal has ended the DataLoader workers
                 raise Interrupted(
@@ -240,7 +255,17 @@ def _train(
         if stopping and not ending:
             training.processes.wait()
             raise Interrupted(f"stopped after epoch {training.epoch} of {epochs}; continue with --resume")
-    return ("done", None) if reason is None else ("dead", reason)
+    return reason
+
+
+def _saved_within_epoch(training: TrainingRun, folder: Folder) -> Interrupted:
+    """Save a checkpoint between two steps of an epoch: the error that says where the run stopped."""
+    position = training.position()
+    if training.processes.rank == 0:
+        checkpoint.save(folder.path, {**training.state(), "position": position})
+    training.processes.wait()
+    where = f"step {position['steps']} of epoch {training.epoch + 1} of {training.epochs}"
+    return Interrupted(f"stopped after {where}; continue with --resume")
 
 
 def _log_alarms(found: list[Alarm], log: Callable[[str], None]) -> None:

@@ -92,7 +92,7 @@ class Sweep:
         """Run what has not ended, ``side_by_side`` at a time; yields each run with its record when it ends.
 
         A run that is dead or fails does not end the others. When ``stop`` returns true, every run in progress
-        finishes its epoch and saves a checkpoint; then ``Interrupted`` is raised.
+        finishes its step and saves a checkpoint; then ``Interrupted`` is raised.
         """
         recorded = self._ended_trials()
         waiting, stopped, width = iter(planned), False, self._width()

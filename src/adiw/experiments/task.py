@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from adiw.engine.stopping import at_intervals
 from adiw.experiments.plan import Planned
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import Sweep
@@ -59,7 +60,7 @@ def compute(task: Task) -> Outcome:
         return Outcome(ended, stopped=True)
     watchdog = _watchdog(task.sweep.time_limit)
     try:
-        for job, record in task.sweep.run(task.jobs, stop=task.stopped):
+        for job, record in task.sweep.run(task.jobs, stop=at_intervals(task.stopped)):
             ended.append((job, record))
     except Interrupted:
         return Outcome(ended, stopped=True)
@@ -69,7 +70,7 @@ def compute(task: Task) -> Outcome:
 
 
 def _watchdog(time_limit: float | None) -> threading.Timer:
-    """Ends this process if a run hangs, since the limit is otherwise checked only between epochs.
+    """Ends this process if a run hangs, since the limit is otherwise checked only between steps.
 
     A task that is not in the main thread shares its process with others: it is not ended.
     """

@@ -17,6 +17,7 @@ from adiw.distributed.process_group import current_processes
 from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.loop import Loop, set_learning_rate
+from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
 from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoader, epoch_seed
 from adiw.experiments import two_step
@@ -54,6 +55,8 @@ class TrainingRun:
         log: gets a line of text when steps are not captured as a graph; None trains with eager steps.
         compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
             for L2R and MW-Net: the virtual passes).
+        stage: gets what the run does now, such as "epoch 2, step 40 of 900", at most every ``BETWEEN`` seconds.
+        stop: asked after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
     """
 
     def __init__(
@@ -64,12 +67,17 @@ class TrainingRun:
         workers: int,
         log: Callable[[str], None] | None = None,
         compiled: bool = False,
+        stage: Callable[[str], None] = lambda text: None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
         self.processes = current_processes()
+        self.stage, self.told = stage, time.monotonic()
+        self.stop = StopCheck(stop, self.processes)
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.epoch = 0
+        self.resumed_steps = 0  # of the next epoch, which were done before the run was resumed
         self.metrics: list[Row] = []
         self.timing: list[Row] = []
         self.history: dict[int, Tensor] = {}
@@ -108,7 +116,13 @@ class TrainingRun:
             self.optimizer,
             Generator().manual_seed(settings.seed),
             lambda: two_step.features(
-                settings, splits, self.train_epochs, self.train_loader(splits.train), device, self.bf16
+                settings,
+                splits,
+                self.train_epochs,
+                self.train_loader(splits.train),
+                device,
+                self.bf16,
+                self.stop.in_one_process,
             ),
             reading(splits, device, self.workers),
         )
@@ -127,7 +141,9 @@ class TrainingRun:
                     f"a batch of {size} samples is too small for {self.processes.size} processes: use fewer"
                 )
             loader = self.train_loader(samples, self.processes.part, batch)
-            return Loop(model, reweight, optimizer, loader, self.bf16, settings.clip, log)
+            made = Loop(model, reweight, optimizer, loader, self.bf16, settings.clip, log)
+            made.on_step = self._after_step
+            return made
 
         self.loop = loop(self.train_set, settings.batch, self.reweight, self.optimizer)
         self.fine_tuning: Loop | None = None
@@ -137,6 +153,8 @@ class TrainingRun:
             self.fine_tuning = loop(trusted, FINE_TUNE_BATCH, uniform, build_optimizer(settings, self.model))
         capture = isinstance(self.loop.step, Captured)
         self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
+        if not capture:  # a captured evaluation is queued as a whole
+            self.evaluation.on_batch = self.stop.in_one_process
         flipped = self.splits.shifted.flipped.to(self.device)
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
@@ -172,31 +190,40 @@ class TrainingRun:
             return self.fine_tuning, len(self.splits.trusted), FINE_TUNE_RATE * self.settings.lr
         return self.loop, len(self.train_set), self.settings.learning_rate(self.epoch)
 
-    def watch_steps(self, stage: Callable[[str], None]) -> None:
-        """Call ``stage`` with the step of the epoch, at most every ``BETWEEN`` seconds."""
-        told = time.monotonic()
-
-        def tell(done: int, total: int) -> None:
-            nonlocal told
-            if time.monotonic() - told > BETWEEN:
-                told = time.monotonic()
-                stage(f"epoch {self.epoch + 1}, step {done} of {total}")
-
-        for loop in (self.loop, self.fine_tuning):
-            if loop is not None:
-                loop.on_step = tell
+    def _after_step(self, done: int, total: int) -> None:
+        """Report the step, at most every ``BETWEEN`` seconds, and raise ``Stopped`` if a stop is requested."""
+        if time.monotonic() - self.told > BETWEEN:
+            self.told = time.monotonic()
+            self.stage(f"epoch {self.epoch + 1}, step {done} of {total}")
+        self.stop.after_step()
 
     def queue_epoch(self) -> None:
-        """Queue an epoch of training and its evaluation on the device."""
+        """Queue an epoch of training, or the rest of a resumed one, and its evaluation on the device.
+
+        After ``Stopped``, ``state`` and ``position`` are those between two steps of the epoch.
+        """
         loop, _, rate = self._phase()
+        done, self.resumed_steps = self.resumed_steps, 0
         with self.on_stream():
             set_learning_rate(loop.optimizer, rate)
-            if self.processes.size > 1:  # own dropout in each process, the same when an epoch is repeated
-                seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
-                torch.manual_seed(seed % 2**63)
-            loop.run_epoch(self.epoch)
-            self.evaluation.queue()
+            if self.processes.size > 1 and done == 0:
+                torch.manual_seed(self._process_seed())
+            loop.run_epoch(self.epoch, done)
+            self._evaluate()
             self.stats = self._stats(loop)
+
+    def _process_seed(self) -> int:
+        """Own dropout in each process, the same when an epoch is repeated."""
+        return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
+
+    def _evaluate(self) -> None:
+        """Queue an evaluation. One that is stopped is repeated: the random numbers that it drew are put back."""
+        random = torch.get_rng_state()
+        try:
+            self.evaluation.queue()
+        except Stopped:
+            torch.set_rng_state(random)
+            raise
 
     def collect_epoch(self) -> Row:
         """Wait for the queued epoch and return its row of metrics."""
@@ -214,7 +241,7 @@ class TrainingRun:
             row["train_accuracy"] = 100 * train_accuracy
         row |= dict(zip(WEIGHT_METRICS, weights, strict=False))
         self.metrics.append(row)
-        seconds = {"train_seconds": loop.timer.seconds(), "evaluate_seconds": self.evaluation.timer.seconds()}
+        seconds = {"train_seconds": loop.seconds(), "evaluate_seconds": self.evaluation.timer.seconds()}
         self.timing.append({"epoch": self.epoch, **seconds})
         with self.on_stream():
             self.best.update(row, self.model)
@@ -313,19 +340,23 @@ class TrainingRun:
                 "alarms": [asdict(alarm) for alarm in self.alarms],
             }
 
+    def position(self) -> dict[str, Any]:
+        """Where in an epoch the run is: part of a checkpoint between two steps. All processes must call it."""
+        loop, _, _ = self._phase()
+        with self.on_stream():
+            cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+            own = {"loss": float(loop.total), "random": torch.get_rng_state(), "random_cuda": cuda}
+        return {
+            "steps": loop.done,
+            "seconds": loop.seconds(),
+            "nonfinite": self.nonfinite,
+            "processes": self.processes.gather_object(own),
+        }
+
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from ``state``, which must have the same settings; more epochs are allowed before fine-tuning."""
         check_same(state["settings"], self.settings.as_dict())
-        done, trained = state["epoch"], state.get("train_epochs", self.train_epochs)
-        if done > self.epochs:
-            raise CheckpointError(
-                f"the run has {done} epochs already: epochs must be at least {done}, got {self.epochs}"
-            )
-        if self.fine_tuning is not None and done > min(trained, self.train_epochs) and trained != self.train_epochs:
-            raise CheckpointError(
-                f"the training before fine-tuning had {trained} epochs, which cannot become {self.train_epochs} "
-                f"after epoch {done}: resume without --epochs and --steps"
-            )
+        self._check_length(state)
         with self.on_stream():
             self.model.load_state_dict(state["model"])
             load_optimizer_state(self.optimizer, state["optimizer"])
@@ -334,14 +365,46 @@ class TrainingRun:
                 load_optimizer_state(self.fine_tuning.optimizer, state["fine_tuning"][0])
                 self.fine_tuning.reweight.load_state_dict(state["fine_tuning"][1])
             self.best.restore(state.get("best"))
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_cuda"] is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
+        self._restore_random(state)
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.float().cpu() for epoch, weights in state["history"].items()}
         self.held_out = [right.cpu() for right in state.get("held_out", [])]
         self.alarms = [Alarm(**alarm) for alarm in state.get("alarms", [])]
         self.nonfinite = float(self._nonfinite())
+        if "position" in state:
+            self._restore_position(state["position"])
+
+    def _restore_position(self, position: dict[str, Any]) -> None:
+        """Continue within an epoch. Other numbers of processes than before draw other numbers for dropout."""
+        loop, _, _ = self._phase()
+        self.resumed_steps, self.nonfinite = position["steps"], position["nonfinite"]
+        loop.earlier_seconds, parts = position["seconds"], position["processes"]
+        if len(parts) == self.processes.size:
+            own = parts[self.processes.rank]
+            loop.total.fill_(own["loss"])
+            self._restore_random(own)
+            return
+        loop.total.fill_(sum(part["loss"] for part in parts) / len(parts))
+        if self.processes.size > 1:
+            torch.manual_seed(epoch_seed(self._process_seed(), self.resumed_steps) % 2**63)
+
+    def _restore_random(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["random"].cpu())
+        if state["random_cuda"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
+
+    def _check_length(self, state: dict[str, Any]) -> None:
+        """Refuse fewer epochs than have begun, and others before a fine-tuning that has begun."""
+        begun, trained = state["epoch"] + ("position" in state), state.get("train_epochs", self.train_epochs)
+        if begun > self.epochs:
+            raise CheckpointError(
+                f"the run has {begun} epochs already: epochs must be at least {begun}, got {self.epochs}"
+            )
+        if self.fine_tuning is not None and begun > min(trained, self.train_epochs) and trained != self.train_epochs:
+            raise CheckpointError(
+                f"the training before fine-tuning had {trained} epochs, which cannot become {self.train_epochs} "
+                f"in epoch {begun}: resume without --epochs and --steps"
+            )
 
 
 def reading(splits: Splits, device: torch.device, workers: int) -> dict[str, int]:

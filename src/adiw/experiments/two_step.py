@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,12 +23,18 @@ PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to me
 
 
 def features(
-    settings: Settings, splits: Splits, epochs: int, loader: TrainLoader, device: torch.device, bf16: bool
+    settings: Settings,
+    splits: Splits,
+    epochs: int,
+    loader: TrainLoader,
+    device: torch.device,
+    bf16: bool,
+    on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to norm one, and the one-hot label.
 
     The label is included, because the shift is a shift of the joint distribution of (x, y). The network is
-    trained for at most ``epochs``, the length of the run.
+    trained for at most ``epochs``, the length of the run; ``on_step`` is called after each step.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -36,6 +43,7 @@ def features(
     uniform = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
     loop = Loop(model, uniform, optimizer, loader, bf16, settings.clip)
+    loop.on_step = lambda done, total: on_step()
     for epoch in range(min(PRETRAIN, epochs)):
         set_learning_rate(optimizer, settings.learning_rate(epoch))
         loop.run_epoch(epoch)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -151,5 +153,17 @@ def start(loader: DataLoader[Any]) -> Iterator[Any]:
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ignore Ctrl-C, which a terminal sends to all processes: the training process ends its workers."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # not SIGTERM, which ends a worker
+    """Ignore signals that a terminal or SLURM sends to all processes: the training process ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    if hasattr(signal, "sigwaitinfo"):  # elsewhere SIGTERM ends a worker, whoever sends it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_end_on_request_of_the_parent, daemon=True).start()
+
+
+def _end_on_request_of_the_parent() -> None:
+    """End this process when the process that started it sends SIGTERM, as a DataLoader does to slow workers."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(0)

@@ -1,0 +1,79 @@
+"""A stop that is requested while a run trains: it takes effect between two steps, the same in all processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from adiw.distributed.process_group import Processes
+
+SECONDS = 1.0  # between two times that several processes ask each other
+
+
+class Stopped(Exception):  # noqa: N818 - a requested stop is not an error
+    """A stop was requested. The last step is complete: the state can be saved."""
+
+
+class StopCheck:
+    """Raises ``Stopped`` once a stop is requested in any process.
+
+    Several processes ask each other about once a second, after the same steps: a step costs nothing in between.
+
+    Args:
+        requested: whether a stop is requested in this process.
+        processes: those that train together.
+    """
+
+    def __init__(self, requested: Callable[[], bool], processes: Processes) -> None:
+        self.requested, self.processes = requested, processes
+        self.interval = self.steps_left = 1  # steps between two times that the processes ask each other
+        self.asked = time.monotonic()
+
+    def after_step(self) -> None:
+        """Raise if a stop is requested in any process. All processes call this after each of their steps."""
+        if self.processes.size == 1:
+            self.in_one_process()
+            return
+        self.steps_left -= 1
+        if self.steps_left == 0 and self._ask_each_other():
+            raise Stopped
+
+    def in_one_process(self) -> None:
+        """Raise if a stop is requested, unless there are several processes, which stop after a step alone."""
+        if self.processes.size == 1 and self.requested():
+            raise Stopped
+
+    def _ask_each_other(self) -> bool:
+        answers = self.processes.gather_object((self.requested(), time.monotonic() - self.asked))
+        self.interval = next_interval(self.interval, max(seconds for _, seconds in answers))
+        self.steps_left, self.asked = self.interval, time.monotonic()
+        return any(requested for requested, _ in answers)
+
+
+def next_interval(steps: int, seconds: float) -> int:
+    """The number of steps that take ``SECONDS``, if the last ``steps`` took ``seconds``; at most twice as many.
+
+    >>> next_interval(8, seconds=0.01), next_interval(8, seconds=2.0), next_interval(8, seconds=60.0)
+    (16, 4, 1)
+    """
+    return max(1, min(2 * steps, int(steps * SECONDS / max(seconds, 1e-9))))
+
+
+def at_intervals(ask: Callable[[], bool], seconds: float = 0.25) -> Callable[[], bool]:
+    """``ask``, called at most every ``seconds``: it may look for a file on another machine. Once true, it stays true.
+
+    >>> ask = at_intervals(lambda: print("asked") or True, seconds=60)
+    >>> ask(), ask()
+    asked
+    (True, True)
+    """
+    answer, asked = False, float("-inf")
+
+    def asking() -> bool:
+        nonlocal answer, asked
+        now = time.monotonic()
+        if not answer and now - asked >= seconds:
+            answer, asked = ask(), now
+        return answer
+
+    return asking
