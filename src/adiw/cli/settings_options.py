@@ -48,11 +48,7 @@ def _option(about: Field[Any]) -> inspect.Parameter:
 
 
 def parse_width(given: dict[str, Any]) -> dict[str, Any]:
-    """The given settings with ``width`` as a number, unless it is auto or quantile.
-
-    >>> parse_width({"width": "0.5"}), parse_width({"width": "auto"}), parse_width({})
-    ({'width': 0.5}, {'width': 'auto'}, {})
-    """
+    """The given settings with ``width`` as a number, unless it is auto or quantile."""
     if given.get("width") in (None, "auto", "quantile"):
         return given
     try:
@@ -62,12 +58,7 @@ def parse_width(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_used(given: dict[str, Any], method: str) -> None:
-    """Raise for an option that this method's divergence does not have.
-
-    >>> check_used({"critic": "exact"}, "adiw-kl")
-    Traceback (most recent call last):
-    adiw.experiments.settings.SettingsError: adiw-kl does not use --critic; its options are --width, --step-size
-    """
+    """Raise for an option that this method's divergence does not have."""
     kind = divergence_of_method(method)
     names = [] if kind is None else [field.name for field in fields(kind)]  # type: ignore[arg-type]
     used = [DIVERGENCE_SETTINGS[name] for name in names if name in DIVERGENCE_SETTINGS]

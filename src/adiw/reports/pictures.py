@@ -66,11 +66,7 @@ def class_names(folder: Path) -> list[str]:
 
 
 def name_of(label: int, names: list[str]) -> str:
-    """A label's name, or its number where it has none.
-
-    >>> name_of(1, ["ant", "bee"]), name_of(1, [])
-    ('bee', '1')
-    """
+    """A label's name, or its number where it has none."""
     return names[label] if label < len(names) else str(label)
 
 
