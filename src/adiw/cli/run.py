@@ -26,7 +26,7 @@ from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.run_record import LAST
 from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve
-from adiw.integrations.trackers import Tracker, open_tracker
+from adiw.integrations.trackers import open_tracker
 from adiw.reports.grid import NONE, Box, Grid, Head, to_text
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
@@ -202,17 +202,16 @@ def device_named(text: str) -> torch.device:
 def _tracking(names: list[str], folder: Path, settings: Settings) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that logs a row to each of these trackers, which are closed when the run ends or fails."""
     trackers = [open_tracker(name, folder, settings.as_dict()) for name in dict.fromkeys(names)]
+
+    def log(row: dict[str, Any]) -> None:
+        values = {name: value for name, value in row.items() if name not in ("epoch", "epochs")}
+        for tracker in trackers:
+            tracker.log(row["epoch"], values)
+
     failed = True
     try:
-        yield lambda row: log_row(trackers, row)
+        yield log
         failed = False
     finally:
         for tracker in trackers:
             tracker.close(failed)
-
-
-def log_row(trackers: list[Tracker], row: dict[str, Any]) -> None:
-    """Log the metrics of an epoch to each tracker."""
-    values = {name: value for name, value in row.items() if name not in ("epoch", "epochs")}
-    for tracker in trackers:
-        tracker.log(row["epoch"], values)

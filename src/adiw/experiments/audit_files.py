@@ -32,8 +32,8 @@ def read_audit(folder: Path) -> Audit:
     """The audit of a run that has ended."""
     if not (folder / "audit.npy").exists():
         raise ValueError(f"{folder} has no audit.npy, which an earlier version of adiw did not write: run it again")
-    about, rows, labels = read_json(folder / "audit.json"), read_array(folder / "audit.npy"), _labels(folder)
-    weights = read_array(folder / "weights.npy").astype(np.float64)
+    about, rows = read_json(folder / "audit.json"), read_array(folder / "audit.npy")
+    labels, weights = read_array(folder / "labels.npy"), read_array(folder / "weights.npy").astype(np.float64)
     if len(about["fields"]) != len(rows) or rows.shape[1:] != weights.shape or labels.shape[1:] != weights.shape:
         raise DamagedError(f"{folder}: its weights, labels and losses differ in length; run it again")
     found = {n: row.astype(WHOLE.get(n, np.float64)) for n, row in zip(about["fields"], rows, strict=True)}
@@ -52,10 +52,6 @@ def read_audit(folder: Path) -> Audit:
         more=_history(folder, weights),
         **found,
     )
-
-
-def _labels(folder: Path) -> Any:
-    return read_array(folder / "labels.npy")
 
 
 def _history(folder: Path, weights: Any) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def run_alternatives(
     The runs are in folders below ``out``; those that were stopped are resumed. A dead one is compared as well.
     """
     planned, processes = plan_runs(settings, out, folds), current_processes()
+    # Without the alarms of the alternatives, which are in their result.json.
+    quieter = replace(engine, log=lambda line: None if line.startswith("epoch ") else engine.log(line))
     for method, runs in planned.items():
         for folder, changed in runs.items():
             if processes.broadcast_object((folder / "result.json").exists()):
@@ -80,15 +82,7 @@ def run_alternatives(
             begun = processes.broadcast_object((folder / "config.json").exists())
             name = method if changed.fold is None else f"{method}, fold {changed.fold}"
             try:
-                run(
-                    changed,
-                    folder,
-                    root,
-                    replace(engine, log=_no_alarms(engine)),
-                    begun,
-                    partial(progress, name),
-                    stop,
-                )
+                run(changed, folder, root, quieter, begun, partial(progress, name), stop)
             except DeadRunError as error:
                 engine.log(f"{name} is dead: {error}")
     result: dict[str, Any] = {}
@@ -99,11 +93,6 @@ def run_alternatives(
         target.write_json("result.json", result)
         target.write_sums(*FILES)
     return processes.broadcast_object(result)
-
-
-def _no_alarms(engine: Engine) -> Callable[[str], None]:
-    """A log without the alarms of the alternatives: they are in their result.json."""
-    return lambda line: None if line.startswith("epoch ") else engine.log(line)
 
 
 def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict[str, Any]:

@@ -38,8 +38,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
 
     ``done`` is called after each fold of the quick models.
     """
-    others = torch.ones(len(splits.train), dtype=torch.bool)
-    others[splits.shifted.trusted] = False
+    others = ~splits.is_trusted
     train = splits.train.subset(others.nonzero().flatten(), splits.train.y[others])
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]

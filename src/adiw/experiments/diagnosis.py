@@ -47,7 +47,7 @@ def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
 
 
 def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
-    weights, others = training.weights().cpu(), ~is_trusted(training)
+    weights, others = training.weights().cpu(), ~training.splits.is_trusted
     bound, labels = reweight.bound, trusted_labels(training)
     at_bound = 0.0 if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
     row = training.metrics[-1]
@@ -59,13 +59,6 @@ def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
     if groups is not None:
         strata = alarms.strata_of(given, training.predict(training.splits.train))
         found += alarms.group_alarms(weights[others], groups.train[others], strata[others], groups.names)
-    return found
-
-
-def is_trusted(training: TrainingRun) -> Tensor:
-    """(n,) which training samples are trusted."""
-    found = torch.zeros(len(training.splits.train), dtype=torch.bool)
-    found[training.splits.shifted.trusted] = True
     return found
 
 

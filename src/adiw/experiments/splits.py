@@ -44,6 +44,13 @@ class Splits:
         return bool(self.shifted.flipped.any())
 
     @property
+    def is_trusted(self) -> Tensor:
+        """(n,) which training samples are trusted."""
+        found = torch.zeros(len(self.train), dtype=torch.bool)
+        found[self.shifted.trusted] = True
+        return found
+
+    @property
     def trusted_index(self) -> Tensor:
         """The positions of the trusted samples in ``mixed``, (m,)."""
         if len(self.shifted.trusted):
