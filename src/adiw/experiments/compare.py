@@ -40,8 +40,8 @@ def alternatives(settings: Settings) -> dict[str, Settings]:
 def plan_runs(settings: Settings, out: Path, folds: int) -> dict[str, dict[Path, Settings]]:
     """The runs that are compared, by method and folder: the run in ``out`` itself, and its alternatives.
 
-    With several folds each method, that of the run too, is trained once for each fold of the trusted samples, which
-    is then held out: all trusted samples judge.
+    With several folds each method, that of the run too, is trained once for each fold of the trusted samples, with
+    this fold held out.
     """
     methods = {settings.method: settings, **alternatives(settings)}
     if folds == 1:
@@ -112,7 +112,7 @@ def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict
 def held_out_right(folders: list[Path]) -> Tensor | None:
     """(m,) which held-out samples of the runs in these folders are predicted correctly; None without any.
 
-    Each is judged by an epoch that was chosen without it: on the samples of the other folds, or of the other half.
+    Each is evaluated after an epoch that was chosen on other samples: those of the other folds, or the other half.
     """
     files = [folder / "held_out.npy" for folder in folders]
     if not all(file.exists() for file in files):

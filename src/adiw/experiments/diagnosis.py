@@ -31,7 +31,7 @@ def raise_epoch_alarms(training: TrainingRun) -> list[Alarm]:
 def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
     """Alarms at the end of a run, of those that it has not raised before. They are kept with it.
 
-    Predictions are judged on held-out trusted samples where there are any, else on the other trusted samples.
+    Predictions are those of the held-out trusted samples where there are any, else of the other trusted samples.
     """
     if len(training.loop.loader) * training.epoch < STEPS:  # too few steps for predictions to say anything
         return []

@@ -35,7 +35,7 @@ class Splits:
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
-    held_out: Samples | ImageFiles | None = None  # trusted samples that find the best epoch and judge the network
+    held_out: Samples | ImageFiles | None = None  # trusted samples: they choose the best epoch and evaluate it
     groups: Groups | None = None  # of the column that ``group`` names
 
     @property
