@@ -72,8 +72,8 @@ def run(
     folds: Annotated[
         int | None,
         typer.Option(
-            help="With --compare, parts of the trusted samples that are held out in turn, each in runs of its own: the "
-            "comparison is then on all of them. 1 uses those of --hold-out alone [default: 5 for csv, else 1].",
+            help="With --compare, parts of the trusted samples that are held out in turn, each in runs of its own: "
+            "they are then all compared on. 1 uses those of --hold-out alone [default: 5 for csv, else 1].",
             min=1,
         ),
     ] = None,
