@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.executors import Where
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
+from adiw.cli.sweep_progress import SweepProgress
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.executors import RETRIES, run_on
@@ -140,15 +140,15 @@ def _run(work: Sweep, planned: list[Planned], bar: Progress, name: str, limit: B
         def stop() -> bool:
             return stop_requested() or (limit is not None and limit.spent())
 
-        board = Board(bar, name, states)
+        shown = SweepProgress(bar, name, states)
         try:
-            for job, record in run_on(executor, work, planned, board.row, stop, where.retries):
+            for job, record in run_on(executor, work, planned, shown.row, stop, where.retries):
                 work.write_record(job, record)
-                board.ended(job, record)
+                shown.ended(job, record)
         finally:
-            board.close()
-            say(str(board))
-    return board.count("done") == len(planned)
+            shown.close()
+            say(str(shown))
+    return shown.count("done") == len(planned)
 
 
 def show_tables(folder: Path, time: bool) -> None:

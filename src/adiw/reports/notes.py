@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.reports.comparison import Best
+from adiw.reports.best_rows import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results
 from adiw.reports.times import engine, sources
