@@ -38,7 +38,7 @@ FOLDS = 5  # of --compare for tables, whose networks train in seconds
 Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
 
-@settings_options
+@settings_options()
 def run(
     given: dict[str, Any],
     divergence: Annotated[

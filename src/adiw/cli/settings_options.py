@@ -17,21 +17,29 @@ Command = Callable[..., None]
 flag = functools.partial(typer.Option, metavar="")  # typer would show "<bool>" in the help
 
 
-def settings_options(command: Command) -> Command:
-    """Give a command an option for every setting. Its parameter ``given`` gets those on the command line."""
-    own = inspect.signature(command, eval_str=True).parameters
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Give a command an option for each of these settings, by default for all.
 
-    @functools.wraps(command)
-    def call(**values: Any) -> None:
-        given = {about.name: values.pop(about.name) for about in fields(Settings)}
-        repeated = [about.name for about in fields(Settings) if about.metadata["many"]]
-        given |= {name: ",".join(given[name] or ()) or None for name in repeated}
-        command({name: value for name, value in given.items() if value is not None}, **values)
+    Its parameter ``given`` gets those on the command line.
+    """
+    settings = [about for about in fields(Settings) if not names or about.name in names]
 
-    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
-    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    return call
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            given = {about.name: values.pop(about.name) for about in settings}
+            repeated = [about.name for about in settings if about.metadata["many"]]
+            given |= {name: ",".join(given[name] or ()) or None for name in repeated}
+            command({name: value for name, value in given.items() if value is not None}, **values)
+
+        parameters = [*map(_option, settings), *(own[name] for name in own if name != "given")]
+        keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def _option(about: Field[Any]) -> inspect.Parameter:
