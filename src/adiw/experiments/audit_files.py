@@ -38,7 +38,6 @@ def read_audit(folder: Path) -> Audit:
         raise DamagedError(f"{folder}: its weights, labels and losses differ in length; run it again")
     found = {n: row.astype(WHOLE.get(n, np.float64)) for n, row in zip(about["fields"], rows, strict=True)}
     _, given, true, predicted = labels
-    classes = folder / "classes.json"
     trusted = about["trusted_losses"]
     return Audit(
         given=given,
@@ -47,11 +46,17 @@ def read_audit(folder: Path) -> Audit:
         weights=weights,
         trusted_losses=None if trusted is None else np.array(trusted, np.float64),
         numbering=about["numbering"],
-        names=[str(name) for name in read_json(classes)] if classes.exists() else (),
+        names=class_names(folder),
         columns={int(i): row for i, row in about["columns"].items()},
         more=_history(folder, weights),
         **found,
     )
+
+
+def class_names(folder: Path) -> list[str]:
+    """The names of a run's labels; an empty list where they were not recorded."""
+    file = folder / "classes.json"
+    return [str(name) for name in read_json(file)] if file.exists() else []
 
 
 def _history(folder: Path, weights: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from adiw.experiments.audit_files import class_names
 from adiw.experiments.checked_io import read_array, read_json
 from adiw.reports.results import Results, Trial
 
@@ -57,12 +58,6 @@ def load_pictures(folder: Path) -> list[Picture]:
     pixels, names = read_array(folder / "gallery.npy"), class_names(folder)
     entries = read_json(folder / "gallery.json")["pictures"]
     return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
-
-
-def class_names(folder: Path) -> list[str]:
-    """The names of a run's labels; an empty list where they were not recorded."""
-    file = folder / "classes.json"
-    return [str(name) for name in read_json(file)] if file.exists() else []
 
 
 def name_of(label: int, names: list[str]) -> str:
