@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from adiw.reports.folders import read_sweep
-from adiw.reports.grid import Box, Grid, to_markdown
+from adiw.reports.grid import NONE, Box, Grid, to_markdown
 from adiw.reports.notes import NOT_RUN
 from adiw.reports.tables import accuracy_table, time_table
 from paper.profiler.recipe import load
@@ -19,7 +19,7 @@ from paper.profiler.table import recorded_stages
 
 def results_table(folder: Path) -> str:
     """Accuracies beside the paper's, with notes on the plan, the hardware and the cells that have not been run."""
-    table = _without(accuracy_table(read_sweep(folder)), ["diff.", "s / epoch"])
+    table = _started(_without(accuracy_table(read_sweep(folder)), ["diff.", "s / epoch"]))
     recipe = json.loads((folder / "recipe.json").read_text())
     trials, common = recipe["trials"], recipe["common"]
     judge = "held-out training samples" if common.get("selection") else "the test set"
@@ -79,6 +79,14 @@ def _without(table: Grid, names: Sequence[str] = (), groups: Sequence[str] = ())
     kept = [at for at, head in enumerate(table.head) if head.name not in names and head.group not in groups]
     rows = [[row[at] for at in kept] for row in table.rows]
     return Grid(table.title, [table.head[at] for at in kept], rows, table.notes)
+
+
+def _started(table: Grid) -> Grid:
+    """The table without the rows and columns of which nothing has been run; all of it if nothing has been run."""
+    ours = [at for at, head in enumerate(table.head) if at and head.name in ("ours", "")]
+    rows = [row for row in table.rows if any(row[at].text != NONE for at in ours)]
+    empty = [table.head[at].group for at in ours if all(row[at].text == NONE for row in rows)]
+    return _without(Grid(table.title, table.head, rows, table.notes), groups=empty) if rows else table
 
 
 def _has_number(table: Grid, at: int) -> bool:

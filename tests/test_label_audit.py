@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from adiw.label_audit import Audit, ranking_quality, suggest_cutoff
+from adiw.audit_cutoff import suggest_cutoff
+from adiw.label_audit import Audit, ranking_quality
 
 LOSSES = np.array([0.1, 3.0, np.nan, 0.2, 5.0])
 GIVEN = np.array([0, 1, 0, 1, 0])

@@ -27,11 +27,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def is_number(value: object, least: float = -math.inf) -> TypeGuard[float]:
-    """True for numbers within the range of float32 that are at least ``least``.
-
-    >>> is_number(2), is_number(float("inf")), is_number(1e300), is_number(-1, least=0)
-    (True, False, False, False)
-    """
+    """True for numbers within the range of float32 that are at least ``least``."""
     return is_real(value) and abs(value) <= _FLOAT32.max and value >= least
 
 
@@ -41,30 +37,17 @@ def is_positive(value: object) -> TypeGuard[float]:
 
 
 def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """True for integers of at most 64 bits that are at least ``least``.
-
-    >>> is_count(3), is_count(3.0), is_count(-1), is_count(0, least=1)
-    (True, False, False, False)
-    """
+    """True for integers of at most 64 bits that are at least ``least``."""
     return isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**63
 
 
 def kind_of(value: object) -> str:
-    """The dtype of a tensor, or the class of another object, for error messages.
-
-    >>> kind_of(torch.zeros(2)), kind_of("text")
-    ('torch.float32', 'str')
-    """
+    """The dtype of a tensor, or the class of another object, for error messages."""
     return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """Raise unless ``value`` is an integer of at least ``least``.
-
-    >>> check_count("steps", 0, least=1)
-    Traceback (most recent call last):
-    ValueError: steps must be at least 1, got 0
-    """
+    """Raise unless ``value`` is an integer of at least ``least``."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
     if not is_count(value, least):

@@ -11,7 +11,6 @@ import pytest
 
 import bench
 import peers
-import sweep_throughput
 import tables
 import whole_run
 from record import Record
@@ -103,17 +102,6 @@ def test_a_run_that_takes_too_long_keeps_the_previous_result(tmp_path: Path, cap
     whole_run.main(["--device", "cpu", "--dataset", "digits", "--budget", "0.1", "--out", str(tmp_path)])
     assert "not measured: it took more than 0 s" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
-
-
-def test_the_runs_of_a_sweep_are_timed(tmp_path: Path) -> None:
-    options = ["--device", "cpu", "--dataset", "digits", "--epochs", "1", "--runs", "2", "--out", str(tmp_path)]
-    sweep_throughput.main([*options, "--ways", sweep_throughput.ALONE])
-    (row,) = json.loads((tmp_path / "sweep-cpu.json").read_text())["rows"]
-    assert (row["done"], row["side_by_side"], row["said"][-1]) == (2, [1, 1], "adiw: 2 done")
-    assert row["seconds_per_run"] > 0
-    sweep_throughput.main([*options, "--ways", sweep_throughput.ALONE, "--limit", "0.1"])
-    (row,) = json.loads((tmp_path / "sweep-cpu.json").read_text())["rows"]
-    assert (row["done"], row["seconds_per_run"]) == (0, None)
 
 
 def test_there_is_time_for_a_whole_run() -> None:

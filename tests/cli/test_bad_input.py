@@ -67,7 +67,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--lr", "0"], "lr must be a positive number, got 0.0"),
         (["--momentum", "-1"], "momentum must be a number of at least 0, got -1.0"),
         (["--seed", "-1"], "seed must be from 0 to "),
-        (["--workers", "-1"], "workers must be at least 0, got -1"),
+        (["--workers", "-1"], "Invalid value for '--workers': "),
         (["--cap", "0.5"], "cap must be None or at least 1, the mean weight, got 0.5"),
         (["--min-ess", "2"], "min_ess is a fraction of the batch and must be from 0 to 1, got 2.0"),
         (["--selection", "1297"], "selection holds out 1297 of 1297 training samples: hold out fewer"),
@@ -86,7 +86,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         ([*TABLES, "--shift", "none", "--trusted-file", "few.txt"], "expected every one of 3 classes, missing "),
         (
             [*TABLES, "--shift", "none", "--trusted-file", "words.txt"],
-            "words.txt, line 2: expected one integer, got 'a'",
+            "words.txt: expected one integer per line, or an array of numpy.save (invalid literal",
         ),
         (
             [*TABLES, "--shift", "none", "--trusted-file", "far.txt"],

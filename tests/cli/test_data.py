@@ -20,7 +20,7 @@ from tests.data.files import write_fashion
 def test_a_data_set_without_a_download(adiw: Command) -> None:
     output = adiw("data", "get", "fashion")
     assert (output.code, output.out) == (2, "")
-    assert output.err.startswith("adiw: unknown data set 'fashion': expected one of fashion-mnist, cifar10")
+    assert output.err.startswith("adiw: 'fashion' is not a download; the data sets to download are fashion-mnist, ")
     assert output.err.count("\n") == 1
 
 

@@ -97,7 +97,7 @@ def test_texts_of_a_run(adiw: Command, name: str, content: str) -> None:
 @pytest.mark.parametrize("harm", HARM)
 def test_trusted_indices(harm: Any) -> None:
     harm(Path("trusted.npy"))
-    with pytest.raises(ValueError, match=r"trusted\.npy: expected a plain integer array"):
+    with pytest.raises(ValueError, match=r"trusted\.npy: expected one integer per line, or an array of numpy\.save"):
         read_indices(Path("trusted.npy"))
     assert not Path("marker").exists()
 

@@ -95,10 +95,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_indices(tmp_path / "absent.txt")
     text = tmp_path / "trusted.txt"
     text.write_text("3\nseven\n")
-    with pytest.raises(ValueError, match="line 2: expected one integer, got 'seven'"):
+    with pytest.raises(ValueError, match=r"trusted\.txt: expected one integer per line.*'seven'"):
         read_indices(text)
     text.write_bytes(b"\xff\xfe")
-    with pytest.raises(ValueError, match="not UTF-8"):
+    with pytest.raises(ValueError, match=r"expected one integer per line.*utf-8"):
         read_indices(text)
 
 
@@ -113,7 +113,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "b.npy").write_bytes(b"")
     for name in ("a.npy", "b.npy"):
-        with pytest.raises(ValueError, match="expected a plain integer array"):
+        with pytest.raises(ValueError, match=r"expected one integer per line, or an array of numpy\.save"):
             read_indices(tmp_path / name)
 
 

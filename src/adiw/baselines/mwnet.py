@@ -108,7 +108,9 @@ class MWNet(nn.Module):
 
     def _learn(self, step: Step, values: Tensor, batch: Any, outputs: Any) -> None:
         """One step of Adam on psi, from the losses ``values`` (n,) of the training batch."""
-        rate, processes = self._learning_rate(), step.processes
+        # A number, or a tensor if the optimizer's learning rate is one.
+        rate: Any = self.learning_rate if self.optimizer is None else self.optimizer.param_groups[0]["lr"]
+        processes = step.processes
         share = len(values) / step.num_samples  # this process's fraction of the batch
         theta = self.functional.theta()
         with torch.enable_grad():
@@ -125,10 +127,6 @@ class MWNet(nn.Module):
             parameter.grad = gradient
         self.adam.step()
         self.adam.zero_grad()
-
-    def _learning_rate(self) -> Any:
-        """A number, or a tensor if the optimizer's learning rate is one."""
-        return self.learning_rate if self.optimizer is None else self.optimizer.param_groups[0]["lr"]
 
     def _evaluate(self, values: Tensor) -> Tensor:
         """V(loss), (n,), in full precision and in the dtype of the losses."""

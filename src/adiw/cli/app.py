@@ -57,13 +57,8 @@ def _call() -> int:
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
             raise SystemExit(BAD_INPUT) from None
-        fail(f"{explain().rstrip('.')}; see {_command(error)} --help", BAD_INPUT)
-
-
-def _command(error: Exception) -> str:
-    """The command of a usage error, such as "adiw run"."""
-    context = getattr(error, "ctx", None)
-    return "adiw" if context is None else str(context.command_path)
+        command = getattr(getattr(error, "ctx", None), "command_path", "adiw")  # such as "adiw run"
+        fail(f"{explain().rstrip('.')}; see {command} --help", BAD_INPUT)
 
 
 __all__ = ["app", "start"]

@@ -11,44 +11,34 @@ import typer
 
 from adiw.cli.console import one_line_errors, progress_bar
 from adiw.cli.run import DataRoot, Quiet
-from adiw.cli.settings_options import flag
+from adiw.cli.settings_options import flag, settings_options
 from adiw.data import DATASETS
 from adiw.experiments.data_check import FOLDS, Finding, check_data
-from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve, unknown
+from adiw.experiments.settings import HOLD_OUT, SettingsError, resolve, unknown
 from adiw.experiments.splits import load_splits
 from adiw.reports.grid import Box, Grid, Head, to_text
 
 MOST_CLASSES = 20  # in the table
 
 
-def _help(name: str) -> str:
-    return f"{Settings.__dataclass_fields__[name].metadata['text']}."
-
-
+@settings_options("target", "shift", "trusted", "trusted_file", "trusted_folder", "seed")
 def check(
+    given: dict[str, Any],
     data: Annotated[
         str,
         typer.Argument(metavar="DATA", help="A table, a folder of tables or images, or a data set of 'adiw list'."),
     ],
-    target: Annotated[str | None, typer.Option(help=_help("target"))] = None,
-    shift: Annotated[str | None, typer.Option(help=_help("shift"))] = None,
-    trusted: Annotated[int | None, typer.Option(help=_help("trusted"))] = None,
-    trusted_file: Annotated[str | None, typer.Option(help=_help("trusted_file"))] = None,
-    trusted_folder: Annotated[str | None, typer.Option(help=_help("trusted_folder"))] = None,
-    seed: Annotated[int, typer.Option(help=_help("seed"))] = 0,
     data_root: DataRoot = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, flag("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Compare the training and the trusted samples of a data set, and say how many trusted samples are enough."""
     with one_line_errors():
-        options = {"target": target, "shift": shift, "trusted": trusted, "seed": seed}
-        options |= {"trusted_file": trusted_file, "trusted_folder": trusted_folder}
-        given = {**source(data), **{name: value for name, value in options.items() if value is not None}}
-        splits = load_splits(resolve(given), data_root)
+        settings = resolve({**source(data), **given})
+        splits = load_splits(settings, data_root)
         with progress_bar("folds", quiet or as_json) as bar:
             task = bar.add_task("quick model", total=2 * FOLDS, note="")
-            found = check_data(splits, HOLD_OUT, seed, lambda: bar.update(task, advance=1))
+            found = check_data(splits, HOLD_OUT, settings.seed, lambda: bar.update(task, advance=1))
     if as_json:
         print(json.dumps({"classes": list(splits.data.classes), "findings": [asdict(each) for each in found]}))
         return

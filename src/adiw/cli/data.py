@@ -11,7 +11,6 @@ from rich.progress import Progress
 from adiw.cli.console import one_line_errors, progress_bar
 from adiw.cli.run import Quiet
 from adiw.data import data_root, download
-from adiw.experiments.settings import unknown
 
 data_app = typer.Typer(help="Download data sets.", no_args_is_help=True)
 
@@ -28,11 +27,8 @@ def get(
     quiet: Quiet = False,
 ) -> None:
     """Download a data set from its official address and check the digest of every file."""
-    with one_line_errors():
-        if name not in download.SOURCES:
-            raise unknown("data set", name, download.SOURCES)
-        with progress_bar("bytes", quiet) as bar:
-            folder = download.get(name, data_root() if root is None else root, _DownloadBar(name, bar))
+    with one_line_errors(), progress_bar("bytes", quiet) as bar:
+        folder = download.get(name, data_root() if root is None else root, _DownloadBar(name, bar))
     print(f"{name} is in {folder}")
 
 

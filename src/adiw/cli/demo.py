@@ -9,7 +9,7 @@ import torch
 import typer
 
 from adiw.cli.console import TimedLines, one_line_errors, progress_bar, say
-from adiw.cli.run import Quiet, check_at_least
+from adiw.cli.run import Quiet
 from adiw.experiments.executors import run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.plan import Planned
@@ -33,13 +33,12 @@ ORDER = (
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
-    seeds: Annotated[int, typer.Option(help="Runs of each method, with different seeds.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Runs of each method, with different seeds.", min=1)] = 3,
     epochs: Annotated[int, typer.Option(help="Epochs of each run.")] = 60,
     quiet: Quiet = False,
 ) -> None:
     """Compare all methods on scikit-learn's digits with 40% wrong labels: print a table and write an HTML page."""
     with one_line_errors():
-        check_at_least(1, seeds=seeds)
         jobs = [_job(method, seed, epochs) for method in ORDER for seed in range(seeds)]
         engine = Engine(torch.device("cpu"))
         work = Sweep(Folder(out), engine=engine, processes=processes_for(torch.device("cpu")))

@@ -38,19 +38,11 @@ def list_names(as_json: Annotated[bool, flag("--json", help="Print as JSON.")] =
 
 
 def _form(shift: str) -> str:
-    """How a shift with parameters is written.
-
-    >>> _form("class-prior"), _form("none")
-    ('; write class-prior:MU,RHO', '')
-    """
+    """How a shift with parameters is written."""
     parameters = inspect.signature(SHIFTS[shift]).parameters
     return f"; write {shift}:{','.join(parameters).upper()}" if parameters else ""
 
 
 def _summary(thing: Any) -> str:
-    """The first line of a docstring without its markup.
-
-    >>> _summary(SHIFTS["pair"])
-    'Each label flips with probability rate to the next class'
-    """
+    """The first line of a docstring without its markup."""
     return (inspect.getdoc(thing) or "").partition("\n")[0].replace("``", "").rstrip(".")

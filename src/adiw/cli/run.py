@@ -26,19 +26,19 @@ from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.run_record import LAST
 from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve
-from adiw.integrations.trackers import Tracker, open_tracker
+from adiw.integrations.trackers import open_tracker
 from adiw.reports.grid import NONE, Box, Grid, Head, to_text
 
 DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [default: $ADIW_DATA or data].")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1 [default: cuda if there is a GPU].")]
-Workers = Annotated[int, typer.Option(help="Number of processes that decode images.")]
+Workers = Annotated[int, typer.Option(help="Number of processes that decode images.", min=0)]
 Capture = Annotated[bool, flag(help="On a GPU, replay the training step as a CUDA graph.")]
 Compiled = Annotated[bool, flag("--compile", help="Use torch.compile for the network and the weight estimation.")]
 FOLDS = 5  # of --compare for tables, whose networks train in seconds
 Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
 
-@settings_options
+@settings_options()
 def run(
     given: dict[str, Any],
     divergence: Annotated[
@@ -72,8 +72,9 @@ def run(
     folds: Annotated[
         int | None,
         typer.Option(
-            help="With --compare, parts of the trusted samples that are held out in turn, each by runs of its own: "
-            "all trusted samples then judge. 1 judges by the samples of --hold-out [default: 5 for csv, else 1]."
+            help="With --compare, parts of the trusted samples that are held out in turn, each in runs of its own: "
+            "they are then all compared on. 1 uses those of --hold-out alone [default: 5 for csv, else 1].",
+            min=1,
         ),
     ] = None,
     tracker: Annotated[
@@ -85,8 +86,6 @@ def run(
         given = with_divergence(given, divergence)
         settings, folder = _settings(given, out, resume)
         check_used(given, settings.method)
-        check_at_least(0, workers=workers)
-        check_at_least(1, folds=folds)
         where = local_device(None if device is None else device_named(device))
         first = current_processes().rank == 0  # under torchrun, only rank 0 prints
         silent = quiet or as_json or not first
@@ -139,11 +138,7 @@ def _bars(bar: Progress) -> Callable[[str, dict[str, Any]], None]:
 
 
 def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, Any]:
-    """The given settings with the method that matches batches by this divergence.
-
-    >>> with_divergence({"epochs": 3}, "mmd")
-    {'epochs': 3, 'method': 'adiw-km'}
-    """
+    """The given settings with the method that matches batches by this divergence."""
     if divergence is None:
         return given
     if "method" in given:
@@ -193,18 +188,6 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
     return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)))
 
 
-def check_at_least(least: int, **options: int | None) -> None:
-    """Raise for the first option below its least value; None is allowed.
-
-    >>> check_at_least(1, side_by_side=0)
-    Traceback (most recent call last):
-    adiw.experiments.settings.SettingsError: --side-by-side must be at least 1, got 0
-    """
-    for name, value in options.items():
-        if value is not None and value < least:
-            raise SettingsError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
-
-
 def device_named(text: str) -> torch.device:
     """The device of this name; an error names the devices that exist."""
     name, _, number = text.partition(":")
@@ -219,17 +202,16 @@ def device_named(text: str) -> torch.device:
 def _tracking(names: list[str], folder: Path, settings: Settings) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A function that logs a row to each of these trackers, which are closed when the run ends or fails."""
     trackers = [open_tracker(name, folder, settings.as_dict()) for name in dict.fromkeys(names)]
+
+    def log(row: dict[str, Any]) -> None:
+        values = {name: value for name, value in row.items() if name not in ("epoch", "epochs")}
+        for tracker in trackers:
+            tracker.log(row["epoch"], values)
+
     failed = True
     try:
-        yield lambda row: log_row(trackers, row)
+        yield log
         failed = False
     finally:
         for tracker in trackers:
             tracker.close(failed)
-
-
-def log_row(trackers: list[Tracker], row: dict[str, Any]) -> None:
-    """Log the metrics of an epoch to each tracker."""
-    values = {name: value for name, value in row.items() if name not in ("epoch", "epochs")}
-    for tracker in trackers:
-        tracker.log(row["epoch"], values)

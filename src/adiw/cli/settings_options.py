@@ -17,21 +17,29 @@ Command = Callable[..., None]
 flag = functools.partial(typer.Option, metavar="")  # typer would show "<bool>" in the help
 
 
-def settings_options(command: Command) -> Command:
-    """Give a command an option for every setting. Its parameter ``given`` gets those on the command line."""
-    own = inspect.signature(command, eval_str=True).parameters
+def settings_options(*names: str) -> Callable[[Command], Command]:
+    """Give a command an option for each of these settings, by default for all.
 
-    @functools.wraps(command)
-    def call(**values: Any) -> None:
-        given = {about.name: values.pop(about.name) for about in fields(Settings)}
-        repeated = [about.name for about in fields(Settings) if about.metadata["many"]]
-        given |= {name: ",".join(given[name] or ()) or None for name in repeated}
-        command({name: value for name, value in given.items() if value is not None}, **values)
+    Its parameter ``given`` gets those on the command line.
+    """
+    settings = [about for about in fields(Settings) if not names or about.name in names]
 
-    parameters = [*map(_option, fields(Settings)), *(own[name] for name in own if name != "given")]
-    keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    return call
+    def decorate(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            given = {about.name: values.pop(about.name) for about in settings}
+            repeated = [about.name for about in settings if about.metadata["many"]]
+            given |= {name: ",".join(given[name] or ()) or None for name in repeated}
+            command({name: value for name, value in given.items() if value is not None}, **values)
+
+        parameters = [*map(_option, settings), *(own[name] for name in own if name != "given")]
+        keyword = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+        call.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def _option(about: Field[Any]) -> inspect.Parameter:
@@ -48,11 +56,7 @@ def _option(about: Field[Any]) -> inspect.Parameter:
 
 
 def parse_width(given: dict[str, Any]) -> dict[str, Any]:
-    """The given settings with ``width`` as a number, unless it is auto or quantile.
-
-    >>> parse_width({"width": "0.5"}), parse_width({"width": "auto"}), parse_width({})
-    ({'width': 0.5}, {'width': 'auto'}, {})
-    """
+    """The given settings with ``width`` as a number, unless it is auto or quantile."""
     if given.get("width") in (None, "auto", "quantile"):
         return given
     try:
@@ -62,12 +66,7 @@ def parse_width(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_used(given: dict[str, Any], method: str) -> None:
-    """Raise for an option that this method's divergence does not have.
-
-    >>> check_used({"critic": "exact"}, "adiw-kl")
-    Traceback (most recent call last):
-    adiw.experiments.settings.SettingsError: adiw-kl does not use --critic; its options are --width, --step-size
-    """
+    """Raise for an option that this method's divergence does not have."""
     kind = divergence_of_method(method)
     names = [] if kind is None else [field.name for field in fields(kind)]  # type: ignore[arg-type]
     used = [DIVERGENCE_SETTINGS[name] for name in names if name in DIVERGENCE_SETTINGS]

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from adiw.cli.board import Board
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
 from adiw.cli.executors import Where
-from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, check_at_least, device_named
+from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
+from adiw.cli.sweep_progress import SweepProgress
 from adiw.data import load as load_data
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.executors import RETRIES, run_on
@@ -35,7 +35,7 @@ def sweep(
     shift: Annotated[
         list[str] | None, typer.Option(help="Only this column, by its label or shift; repeatable.")
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of each cell [default: the recipe's].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of each cell [default: the recipe's].", min=1)] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of each run [default: the recipe's].")] = None,
     selection: Annotated[
         int | None, typer.Option(help="Hold out this many training samples and test on them [default: the recipe's].")
@@ -47,16 +47,17 @@ def sweep(
     executor: Annotated[str, typer.Option(help="Where runs are computed: local or ray.")] = "local",
     side_by_side: Annotated[
         int | None,
-        typer.Option(help="Number of runs that share a process and its GPU [default: found by measuring]."),
+        typer.Option(help="Number of runs that share a process and its GPU [default: found by measuring].", min=1),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Number of processes [default: one per GPU; on a CPU, cores / threads].")
+        int | None,
+        typer.Option(help="Number of processes [default: one per GPU; on a CPU, cores / threads].", min=1),
     ] = None,
     gpus_per_run: Annotated[
         float | None, typer.Option(help="Share of a GPU for each process or Ray task, such as 0.5 [default: 1].")
     ] = None,
     retries: Annotated[
-        int, typer.Option(help="How often a run is started again after its process was killed.")
+        int, typer.Option(help="How often a run is started again after its process was killed.", min=0)
     ] = RETRIES,
     time_limit: Annotated[
         str | None, typer.Option(help="Longest time of a run, such as 2h; then it has failed [default: no limit].")
@@ -82,8 +83,6 @@ def sweep(
     with one_line_errors():
         limit = None if budget is None else Budget(seconds_of(budget))
         recipe = load(name)
-        check_at_least(1, trials=trials, side_by_side=side_by_side, processes=processes)
-        check_at_least(0, workers=workers, retries=retries)
         where = Where(executor, processes, gpus_per_run, retries)
         longest = None if time_limit is None else seconds_of(time_limit, "--time-limit")
         engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
@@ -141,15 +140,15 @@ def _run(work: Sweep, planned: list[Planned], bar: Progress, name: str, limit: B
         def stop() -> bool:
             return stop_requested() or (limit is not None and limit.spent())
 
-        board = Board(bar, name, states)
+        shown = SweepProgress(bar, name, states)
         try:
-            for job, record in run_on(executor, work, planned, board.row, stop, where.retries):
+            for job, record in run_on(executor, work, planned, shown.row, stop, where.retries):
                 work.write_record(job, record)
-                board.ended(job, record)
+                shown.ended(job, record)
         finally:
-            board.close()
-            say(str(board))
-    return board.count("done") == len(planned)
+            shown.close()
+            say(str(shown))
+    return shown.count("done") == len(planned)
 
 
 def show_tables(folder: Path, time: bool, figures: bool = True) -> None:

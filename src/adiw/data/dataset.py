@@ -20,8 +20,8 @@ class Data:
     augment: random crop (padding 4) and flip on the device during training.
     picture: (channels, height, width) if the float vectors are images with values in 0 .. 1; else empty.
     train_groups, test_groups: the group of each sample, a value of a column of a table; empty without groups.
-    numbering: where a person finds training sample number k; by default its position in the training set.
-    rows: (n,) that number of each training sample; None for its position.
+    numbering: what ``rows`` counts, such as the rows of a file; by default positions in the training set.
+    rows: (n,) the number of each training sample there; None for its position.
     describe: describe(position) is a training sample as its source has it, by column; None without columns.
 
     >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))

@@ -22,9 +22,5 @@ def missing_files(name: str, folder: Path, files: Iterable[str]) -> DataError:
 
 
 def missing_package(package: str, purpose: str) -> DataError:
-    """Error for an optional package that is not installed.
-
-    >>> print(missing_package("Pillow", "reading images"))
-    reading images needs Pillow, which is not installed: pip install "adiw[cli]"
-    """
+    """Error for an optional package that is not installed."""
     return DataError(f'{purpose} needs {package}, which is not installed: pip install "adiw[cli]"')

@@ -64,12 +64,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         return (3, self.size, self.size)
 
     def subset(self, index: Tensor, y: Tensor) -> "ImageFiles":
-        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels.
-
-        >>> files = ImageFiles((Path("a.png"), Path("b.png")), torch.tensor([0, 1]))
-        >>> [path.name for path in files.subset(torch.tensor([1]), torch.tensor([0])).paths]
-        ['b.png']
-        """
+        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels."""
         check_index(index, len(self))
         check_rows(y, len(index))
         return replace(self, paths=tuple(self.paths[i] for i in index.tolist()), y=y)
@@ -103,11 +98,7 @@ def _too_large(path: Path, found: str) -> DataError:
 
 
 def centre_box(width: int, height: int) -> Box:
-    """The central square whose side is 7/8 of the shorter side.
-
-    >>> centre_box(32, 16)
-    (9.0, 1.0, 23.0, 15.0)
-    """
+    """The central square whose side is 7/8 of the shorter side."""
     side = min(width, height) * TEST_CROP
     left, upper = (width - side) / 2, (height - side) / 2
     return left, upper, left + side, upper + side

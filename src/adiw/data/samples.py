@@ -10,10 +10,7 @@ from adiw.data.errors import DataError
 
 
 def check_rows(y: Tensor, rows: int) -> None:
-    """Labels y must be (rows,) int64.
-
-    >>> check_rows(torch.tensor([0, 1]), 2)
-    """
+    """Labels y must be (rows,) int64."""
     if not isinstance(y, Tensor):
         raise DataError(f"expected labels y as a tensor ({rows},) of int64, found {type(y).__name__}")
     if y.dtype != torch.int64 or y.shape != (rows,):
@@ -92,12 +89,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         return tuple(self.x.shape[1:])
 
     def subset(self, index: Tensor, y: Tensor) -> "Samples":
-        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels.
-
-        >>> samples = Samples(torch.arange(6.0).reshape(3, 2), torch.tensor([0, 1, 0]))
-        >>> samples.subset(torch.tensor([2, 0]), torch.tensor([1, 1])).x.tolist()
-        [[4.0, 5.0], [0.0, 1.0]]
-        """
+        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels."""
         check_index(index, len(self))
         check_rows(y, len(index))
         return Samples(self.x[index], y)

@@ -32,13 +32,12 @@ def read_audit(folder: Path) -> Audit:
     """The audit of a run that has ended."""
     if not (folder / "audit.npy").exists():
         raise ValueError(f"{folder} has no audit.npy, which an earlier version of adiw did not write: run it again")
-    about, rows, labels = read_json(folder / "audit.json"), read_array(folder / "audit.npy"), _labels(folder)
-    weights = read_array(folder / "weights.npy").astype(np.float64)
+    about, rows = read_json(folder / "audit.json"), read_array(folder / "audit.npy")
+    labels, weights = read_array(folder / "labels.npy"), read_array(folder / "weights.npy").astype(np.float64)
     if len(about["fields"]) != len(rows) or rows.shape[1:] != weights.shape or labels.shape[1:] != weights.shape:
         raise DamagedError(f"{folder}: its weights, labels and losses differ in length; run it again")
     found = {n: row.astype(WHOLE.get(n, np.float64)) for n, row in zip(about["fields"], rows, strict=True)}
     _, given, true, predicted = labels
-    classes = folder / "classes.json"
     trusted = about["trusted_losses"]
     return Audit(
         given=given,
@@ -47,15 +46,17 @@ def read_audit(folder: Path) -> Audit:
         weights=weights,
         trusted_losses=None if trusted is None else np.array(trusted, np.float64),
         numbering=about["numbering"],
-        names=[str(name) for name in read_json(classes)] if classes.exists() else (),
+        names=class_names(folder),
         columns={int(i): row for i, row in about["columns"].items()},
         more=_history(folder, weights),
         **found,
     )
 
 
-def _labels(folder: Path) -> Any:
-    return read_array(folder / "labels.npy")
+def class_names(folder: Path) -> list[str]:
+    """The names of a run's labels; an empty list where they were not recorded."""
+    file = folder / "classes.json"
+    return [str(name) for name in read_json(file)] if file.exists() else []
 
 
 def _history(folder: Path, weights: Any) -> dict[str, Any]:

@@ -55,12 +55,7 @@ class BestEpoch:
 
 
 def score(row: Row) -> tuple[float, float]:
-    """Epochs in their order: the accuracy on the held-out samples, and the lower loss where it is the same.
-
-    >>> early, late = ({"held_out_accuracy": 90.0, "held_out_loss": loss} for loss in (0.4, 0.5))
-    >>> score(early) > score(late)
-    True
-    """
+    """Epochs in their order: the accuracy on the held-out samples, and the lower loss where it is the same."""
     loss = row["held_out_loss"]
     return row["held_out_accuracy"], -loss if math.isfinite(loss) else -math.inf
 
@@ -68,10 +63,10 @@ def score(row: Row) -> tuple[float, float]:
 def right_in_other_parts(right: Tensor, part: Tensor | None = None) -> Tensor:
     """(m,) which held-out samples are predicted correctly, each by an epoch that was chosen without it.
 
-    ``right`` (epochs, m) are the correct predictions after each epoch. An epoch that is the best on the samples that
-    judge it looks better than it is. So the samples are divided into parts, (m,) numbers from 0, by default two
-    halves, and each is judged by the epoch that is the best on the others: all samples judge, and none judges an
-    epoch that it chose. Of equal epochs, the one whose neighbours are best is taken.
+    ``right`` (epochs, m) are the correct predictions after each epoch. The accuracy of the best epoch is too high on
+    the samples by which it was chosen. The samples are therefore divided into parts, (m,) numbers from 0, by default
+    two halves, and each part is evaluated after the epoch that is the best on the other parts. Of equal epochs, the
+    one whose neighbours are best is taken.
 
     >>> right_in_other_parts(torch.tensor([[1, 1, 0, 0], [1, 0, 1, 1]], dtype=torch.bool))
     tensor([ True, False, False,  True])

@@ -91,11 +91,6 @@ def json_line(row: Row) -> str:
 
 
 def _row(text: str, where: str) -> Row:
-    """
-    >>> _row('[1]', "metrics.jsonl, line 1")
-    Traceback (most recent call last):
-    adiw.experiments.checked_io.DamagedError: metrics.jsonl, line 1 is damaged (it is not an object): ...
-    """
     try:
         row = json.loads(text)
     except ValueError as error:

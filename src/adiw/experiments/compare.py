@@ -40,8 +40,8 @@ def alternatives(settings: Settings) -> dict[str, Settings]:
 def plan_runs(settings: Settings, out: Path, folds: int) -> dict[str, dict[Path, Settings]]:
     """The runs that are compared, by method and folder: the run in ``out`` itself, and its alternatives.
 
-    With several folds each method, that of the run too, is trained once for each fold of the trusted samples, which
-    is then held out: all trusted samples judge.
+    With several folds each method, that of the run too, is trained once for each fold of the trusted samples, with
+    this fold held out.
     """
     methods = {settings.method: settings, **alternatives(settings)}
     if folds == 1:
@@ -73,6 +73,8 @@ def run_alternatives(
     The runs are in folders below ``out``; those that were stopped are resumed. A dead one is compared as well.
     """
     planned, processes = plan_runs(settings, out, folds), current_processes()
+    # Without the alarms of the alternatives, which are in their result.json.
+    quieter = replace(engine, log=lambda line: None if line.startswith("epoch ") else engine.log(line))
     for method, runs in planned.items():
         for folder, changed in runs.items():
             if processes.broadcast_object((folder / "result.json").exists()):
@@ -80,15 +82,7 @@ def run_alternatives(
             begun = processes.broadcast_object((folder / "config.json").exists())
             name = method if changed.fold is None else f"{method}, fold {changed.fold}"
             try:
-                run(
-                    changed,
-                    folder,
-                    root,
-                    replace(engine, log=_no_alarms(engine)),
-                    begun,
-                    partial(progress, name),
-                    stop,
-                )
+                run(changed, folder, root, quieter, begun, partial(progress, name), stop)
             except DeadRunError as error:
                 engine.log(f"{name} is dead: {error}")
     result: dict[str, Any] = {}
@@ -99,11 +93,6 @@ def run_alternatives(
         target.write_json("result.json", result)
         target.write_sums(*FILES)
     return processes.broadcast_object(result)
-
-
-def _no_alarms(engine: Engine) -> Callable[[str], None]:
-    """A log without the alarms of the alternatives: they are in their result.json."""
-    return lambda line: None if line.startswith("epoch ") else engine.log(line)
 
 
 def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict[str, Any]:
@@ -123,7 +112,7 @@ def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict
 def held_out_right(folders: list[Path]) -> Tensor | None:
     """(m,) which held-out samples of the runs in these folders are predicted correctly; None without any.
 
-    Each is judged by an epoch that was chosen without it: on the samples of the other folds, or of the other half.
+    Each is evaluated after an epoch that was chosen on other samples: those of the other folds, or the other half.
     """
     files = [folder / "held_out.npy" for folder in folders]
     if not all(file.exists() for file in files):

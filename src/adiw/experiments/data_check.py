@@ -1,4 +1,4 @@
-"""Look at a data set before any training: class mix, duplicates, shift, and how many trusted samples are enough."""
+"""Checks of a data set before any training: class mix, duplicates, shift, number of trusted samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a co
 
 @dataclass(frozen=True)
 class Finding:
-    """What one look at the data shows, in a sentence; ``warns`` if something should change."""
+    """The result of one check: a sentence and its figures; ``warns`` if the data should be changed."""
 
     name: str
     warns: bool
@@ -38,8 +38,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
 
     ``done`` is called after each fold of the quick models.
     """
-    others = torch.ones(len(splits.train), dtype=torch.bool)
-    others[splits.shifted.trusted] = False
+    others = ~splits.is_trusted
     train = splits.train.subset(others.nonzero().flatten(), splits.train.y[others])
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
@@ -143,7 +142,7 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles) -> F
     if not copies:
         return Finding("duplicates", False, "no training sample is an exact copy of a trusted sample", figures)
     text = f"{len(copies)} training samples are exact copies of trusted samples, {copies.count(False)} of them with "
-    advice = "another label: remove the copies, or held-out samples are trained on and judge too well"
+    advice = "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
     return Finding("duplicates", True, text + advice, figures)
 
 

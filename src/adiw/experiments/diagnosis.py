@@ -31,7 +31,7 @@ def raise_epoch_alarms(training: TrainingRun) -> list[Alarm]:
 def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
     """Alarms at the end of a run, of those that it has not raised before. They are kept with it.
 
-    Predictions are judged on held-out trusted samples where there are any, else on the other trusted samples.
+    Predictions are those of the held-out trusted samples where there are any, else of the other trusted samples.
     """
     if len(training.loop.loader) * training.epoch < STEPS:  # too few steps for predictions to say anything
         return []
@@ -47,7 +47,7 @@ def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
 
 
 def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
-    weights, others = training.weights().cpu(), ~is_trusted(training)
+    weights, others = training.weights().cpu(), ~training.splits.is_trusted
     bound, labels = reweight.bound, trusted_labels(training)
     at_bound = 0.0 if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
     row = training.metrics[-1]
@@ -59,13 +59,6 @@ def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
     if groups is not None:
         strata = alarms.strata_of(given, training.predict(training.splits.train))
         found += alarms.group_alarms(weights[others], groups.train[others], strata[others], groups.names)
-    return found
-
-
-def is_trusted(training: TrainingRun) -> Tensor:
-    """(n,) which training samples are trusted."""
-    found = torch.zeros(len(training.splits.train), dtype=torch.bool)
-    found[training.splits.shifted.trusted] = True
     return found
 
 

@@ -39,10 +39,6 @@ def choose(weights: Tensor, order: Tensor) -> dict[str, Tensor]:
     """Positions of the lowest and highest last weights, ties in their order, and of the least trusted samples.
 
     Lowest and highest are missing where all weights are equal. Empty where one is not finite, as in a dead run.
-
-    >>> found = choose(torch.tensor([1.0, 0.0, 2.0, 0.0]), torch.tensor([3, 1, 0, 2]))
-    >>> {end: index.tolist() for end, index in found.items()}
-    {'lowest': [1, 3], 'highest': [2, 0], 'least trusted': [3, 1, 0, 2]}
     """
     if not bool(weights.isfinite().all()):
         return {}

@@ -31,21 +31,12 @@ _FIGURE = re.compile(r"(\d+(?:\.\d+)?) \((\d+(?:\.\d+)?)\)")
 
 
 def names() -> list[str]:
-    """The names of the recipes that come with the library, sorted.
-
-    >>> "fmnist-noise" in names()
-    True
-    """
+    """The names of the recipes that come with the library, sorted."""
     return sorted(file.name.removesuffix(".toml") for file in _folder().iterdir() if file.name.endswith(".toml"))
 
 
 def load(name: str) -> Recipe:
-    """The recipe of this name, or in this file if the name ends in .toml.
-
-    >>> recipe = load("fmnist-noise")
-    >>> recipe.settings(recipe.rows[6], recipe.columns[1], trial=0).method
-    'adiw-km'
-    """
+    """The recipe of this name, or in this file if the name ends in .toml."""
     if name.endswith(".toml"):
         return load_file(Path(name))
     if name not in names():
@@ -155,12 +146,7 @@ def _check_deviation_keys(deviation: Mapping[str, Any]) -> None:
 
 
 def check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:
-    """Raise for the first unknown key, and list the known ones.
-
-    >>> check_keys("paper", ["acuracy"], ["accuracy", "seconds"])
-    Traceback (most recent call last):
-    adiw.experiments.settings.SettingsError: unknown key of paper 'acuracy': expected one of accuracy, seconds
-    """
+    """Raise for the first unknown key, and list the known ones."""
     for key in given:
         if key not in known:
             raise unknown(f"key of {where}", str(key), known)

@@ -21,11 +21,7 @@ class SettingsError(ValueError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> SettingsError:
-    """The error for a name that is not in a table; it lists the known names, the nearest first.
-
-    >>> print(unknown("optimizer", "adm", ["sgd", "adam"]))
-    unknown optimizer 'adm': expected one of adam, sgd
-    """
+    """The error for a name that is not in a table; it lists the known names, the nearest first."""
     names = list(known)
     near = get_close_matches(str(name), names, n=len(names), cutoff=0)
     return SettingsError(f"unknown {kind} {name!r}: expected one of {', '.join(near)}")

@@ -35,13 +35,20 @@ class Splits:
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
-    held_out: Samples | ImageFiles | None = None  # trusted samples that find the best epoch and judge the network
+    held_out: Samples | ImageFiles | None = None  # trusted samples: they choose the best epoch and evaluate it
     groups: Groups | None = None  # of the column that ``group`` names
 
     @property
     def truth_known(self) -> bool:
         """Whether labels were flipped by a simulated shift, so that intact and mislabelled samples are known."""
         return bool(self.shifted.flipped.any())
+
+    @property
+    def is_trusted(self) -> Tensor:
+        """(n,) which training samples are trusted."""
+        found = torch.zeros(len(self.train), dtype=torch.bool)
+        found[self.shifted.trusted] = True
+        return found
 
     @property
     def trusted_index(self) -> Tensor:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
@@ -62,9 +61,3 @@ def _telling(loader: Iterable[Any], total: int) -> Iterator[Any]:
         if time.monotonic() - told > SECONDS:
             told = time.monotonic()
             print(f"audit: {done} of {total} rows", flush=True)
-
-
-def in_units(audit: Audit, centre: float, unit: float) -> Audit:
-    """The audit of a regression with its targets in the units of y."""
-    predicted = None if audit.predicted is None else audit.predicted * np.float64(unit) + centre
-    return replace(audit, given=audit.given * unit + centre, predicted=predicted)

@@ -21,7 +21,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from adiw.integrations.audit_rows import in_units
 from adiw.integrations.network_estimator import NetworkEstimator
 from adiw.label_audit import Audit
 
@@ -165,7 +164,8 @@ class ReweightedRegressor(RegressorMixin, NetworkEstimator):  # type: ignore[mis
     def audit(self, X: ArrayLike) -> Audit:
         """Rank the rows of X that ``fit`` was called with, the likeliest wrong target first; see ``adiw.audit``."""
         made = super().audit(X)  # first: it raises NotFittedError
-        return in_units(made, self._centre, self._unit)
+        predicted = None if made.predicted is None else made.predicted * np.float64(self._unit) + self._centre
+        return replace(made, given=made.given * self._unit + self._centre, predicted=predicted)
 
     def _encode(
         self, y: NDArray[Any], y_val: NDArray[Any] | None, is_trusted: NDArray[np.bool_], resuming: bool

@@ -56,11 +56,7 @@ class IndexedRows(Dataset[Any]):
 
 
 def dense(x: Rows, index: NDArray[np.int64]) -> Tensor:
-    """A copy of the rows at ``index`` as a tensor.
-
-    >>> dense(sparse.eye(3, format="csr", dtype=np.float32), np.array([2]))
-    tensor([[0., 0., 1.]])
-    """
+    """A copy of the rows at ``index`` as a tensor."""
     rows = x[index]
     return torch.from_numpy(rows.toarray() if sparse.issparse(rows) else rows)
 

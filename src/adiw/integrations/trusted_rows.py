@@ -22,12 +22,7 @@ class Roles(NamedTuple):
 
 
 def trusted_mask(trusted: ArrayLike | None, count: int) -> NDArray[np.bool_]:
-    """``trusted`` as a boolean array (count,); all false for None.
-
-    >>> trusted_mask([0, 1], 2)
-    Traceback (most recent call last):
-    ValueError: trusted must be a boolean array (2,), true for rows with a correct target, got int64 (2,)
-    """
+    """``trusted`` as a boolean array (count,); all false for None."""
     mask = np.zeros(count, bool) if trusted is None else np.asarray(trusted)
     if mask.dtype != bool or mask.shape != (count,):
         raise ValueError(

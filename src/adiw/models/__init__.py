@@ -14,7 +14,7 @@ from torch import nn
 from adiw.models.lenet5 import LeNet5
 from adiw.models.mlp import MLP
 from adiw.models.resnet18 import ResNet18, resnet18, resnet18_cifar
-from adiw.models.user_model import build_user_model
+from adiw.user_code import current_directory_first, load
 
 __all__ = ["MLP", "MODELS", "LeNet5", "ResNet18", "build", "resnet18", "resnet18_cifar"]
 
@@ -28,7 +28,9 @@ MODELS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
 
 
 def build(name: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Module:
-    """The network of that name in ``MODELS``, or the user's own ``package.module:factory``.
+    """The network of that name in ``MODELS``, or what the user's own ``package.module:factory`` returns.
+
+    The module is searched for in the current directory first, as with ``python -m``.
 
     >>> type(build("lenet5", (1, 28, 28), 10)).__name__
     'LeNet5'
@@ -37,7 +39,15 @@ def build(name: str, input_shape: tuple[int, ...], num_classes: int) -> nn.Modul
     ValueError: model 'lenet': expected one of lenet5, resnet18, resnet18-cifar, mlp, or package.module:factory
     """
     if ":" in name:
-        return build_user_model(name, input_shape, num_classes)
+        factory = load(name, "model", "a function or class", "package.module:factory", "my_models:build")
+        with current_directory_first():
+            model = factory(input_shape, num_classes)
+        if not isinstance(model, nn.Module):
+            kind = type(model).__name__
+            raise ValueError(
+                f"model {name!r}: expected a torch.nn.Module from the factory, got type {kind}; return one"
+            )
+        return model
     if name not in MODELS:
         nearest = sorted(MODELS, key=lambda known: -SequenceMatcher(None, name, known).ratio())
         raise ValueError(f"model {name!r}: expected one of {', '.join(nearest)}, or package.module:factory")

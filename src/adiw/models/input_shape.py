@@ -4,12 +4,7 @@ from __future__ import annotations
 
 
 def check_num_classes(model: str, num_classes: int) -> None:
-    """A network needs at least one output.
-
-    >>> check_num_classes("mlp", 0)
-    Traceback (most recent call last):
-    ValueError: mlp: expected num_classes of at least 1, got 0; count the classes of the data
-    """
+    """A network needs at least one output."""
     if num_classes < 1:
         raise ValueError(
             f"{model}: expected num_classes of at least 1, got {num_classes}; count the classes of the data"
@@ -17,12 +12,7 @@ def check_num_classes(model: str, num_classes: int) -> None:
 
 
 def image_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """``(channels, height, width)`` of one image; another number of dimensions is an error.
-
-    >>> image_shape("lenet5", (28, 28))
-    Traceback (most recent call last):
-    ValueError: lenet5: expected (channels, height, width), got (28, 28); add the channel: (1, 28, 28)
-    """
+    """``(channels, height, width)`` of one image; another number of dimensions is an error."""
     if len(input_shape) != 3:
         fix = f"add the channel: {(1, *input_shape)}" if len(input_shape) == 2 else "use mlp for other data"
         raise ValueError(f"{model}: expected (channels, height, width), got {tuple(input_shape)}; {fix}")

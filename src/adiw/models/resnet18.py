@@ -120,18 +120,10 @@ class ResNet18(nn.Module):
 
 
 def resnet18(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
-    """ResNet-18 for images of ImageNet's size: 7 x 7 stem of stride 2, then max pooling.
-
-    >>> resnet18((3, 224, 224), num_classes=10).conv1
-    Stem(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)
-    """
+    """ResNet-18 for images of ImageNet's size: 7 x 7 stem of stride 2, then max pooling."""
     return ResNet18(input_shape, num_classes, small_images=False)
 
 
 def resnet18_cifar(input_shape: tuple[int, ...], num_classes: int) -> ResNet18:
-    """ResNet-18 for images of CIFAR's size: 3 x 3 stem of stride 1, no max pooling.
-
-    >>> resnet18_cifar((3, 32, 32), num_classes=10).conv1
-    Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False)
-    """
+    """ResNet-18 for images of CIFAR's size: 3 x 3 stem of stride 1, no max pooling."""
     return ResNet18(input_shape, num_classes, small_images=True)

@@ -92,10 +92,6 @@ def one_run(folder: Path) -> Path:
 
 
 def _choose(names: list[str]) -> str:
-    """
-    >>> _choose(["a", "b"])
-    'audit one of its runs: a, b'
-    """
     if not names:
         return "no run's folder is below it; name the folder of a finished run"
     rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -57,11 +57,7 @@ def curve_of(cell: Cell, name: str) -> dict[str, Any]:
 
 
 def mean_curve(curves: Sequence[Curve]) -> Curve:
-    """The mean after each epoch over the curves that have it.
-
-    >>> mean_curve([[1.0, 2.0], [3.0, None, 5.0]])
-    [2.0, 2.0, 5.0]
-    """
+    """The mean after each epoch over the curves that have it."""
     return _bound(curves, statistics.fmean)
 
 

@@ -1,4 +1,4 @@
-"""What a run says about itself: its verdict, its alarms, and its figures by class, for the top of a page."""
+"""The verdict, the alarms and the figures by class of each run, for a page."""
 
 from __future__ import annotations
 

@@ -68,14 +68,11 @@ def kept_records(records: Iterable[Record]) -> dict[tuple[str, str], dict[int, R
 
 
 def _cell(place: tuple[str, str], records: Mapping[int, Record], planned: int, root: Path) -> Cell:
-    trials = [_trial(record, number, root) for number, record in sorted(records.items())]
+    trials = []
+    for number, record in sorted(records.items()):
+        folder = root / record["folder"] if record.get("folder") else None
+        trials.append(Trial(record, number, folder if folder and folder.is_dir() else None))  # it may be elsewhere
     return Cell(*place, tuple(trials), tuple(number for number in range(planned) if number not in records))
-
-
-def _trial(record: Record, number: int, root: Path) -> Trial:
-    """A line of results.jsonl; the folder of its run may be elsewhere."""
-    folder = root / record["folder"] if record.get("folder") else None
-    return Trial(record, number, folder if folder and folder.is_dir() else None)
 
 
 def read_run(folder: Path, number: int = 0) -> Trial:
@@ -105,7 +102,8 @@ def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[s
             trials = [run for run, *place in zip(runs, rows, columns, strict=True) if place == [row, column]]
             cells[row, column] = Cell(row, column, tuple(trials), pooled=False)
     labels = [dict.fromkeys(place) for place in zip(*cells, strict=True)]
-    shared = {key: value for key, value in runs[0].settings.items() if _all_have(runs, key, value)}
+    first = runs[0].settings.items()
+    shared = {k: v for k, v in first if v is not None and all(run.settings.get(k) == v for run in runs)}
     recipe = {
         **DEFAULTS,
         "name": None,
@@ -117,10 +115,6 @@ def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[s
         "columns": [{"label": column, "settings": {}} for column in labels[1]],
     }
     return Results(recipe, cells)
-
-
-def _all_have(runs: Sequence[Trial], key: str, value: Any) -> bool:
-    return value is not None and all(run.settings.get(key) == value for run in runs)
 
 
 def _data(settings: Mapping[str, Any]) -> str:

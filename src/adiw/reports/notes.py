@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.reports.comparison import Best
+from adiw.reports.best_rows import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results
 from adiw.reports.times import engine, sources
@@ -75,21 +75,13 @@ def changes(recipe: Mapping[str, Any]) -> str:
 
 
 def deviation(entry: Mapping[str, Any]) -> str:
-    """A setting that differs from the paper's.
-
-    >>> deviation({"setting": "lr", "rows": ["DIW"], "paper": 0.1, "ours": 0.05, "chosen": "on the selection split"})
-    'lr of DIW is 0.05 (paper: 0.1). Chosen: on the selection split.'
-    """
+    """A setting that differs from the paper's."""
     rows = "all rows" if entry["rows"] == "all" else ", ".join(entry["rows"])
     chosen = entry["chosen"].rstrip(".")
     return f"{entry['setting']} of {rows} is {entry['ours']} (paper: {entry['paper']}). Chosen: {chosen}."
 
 
 def counted(number: int, thing: str) -> str:
-    """
-    >>> counted(1, "trial"), counted(2, "trial")
-    ('1 trial', '2 trials')
-    """
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 

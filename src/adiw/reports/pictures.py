@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from adiw.experiments.audit_files import class_names
 from adiw.experiments.checked_io import read_array, read_json
 from adiw.reports.results import Results, Trial
 
@@ -59,18 +60,8 @@ def load_pictures(folder: Path) -> list[Picture]:
     return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
 
 
-def class_names(folder: Path) -> list[str]:
-    """The names of a run's labels; an empty list where they were not recorded."""
-    file = folder / "classes.json"
-    return [str(name) for name in read_json(file)] if file.exists() else []
-
-
 def name_of(label: int, names: list[str]) -> str:
-    """A label's name, or its number where it has none.
-
-    >>> name_of(1, ["ant", "bee"]), name_of(1, [])
-    ('bee', '1')
-    """
+    """A label's name, or its number where it has none."""
     return names[label] if label < len(names) else str(label)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adiw.reports import notes
-from adiw.reports.comparison import Best, best_rows
+from adiw.reports.best_rows import Best, best_rows
 from adiw.reports.grid import NONE, Box, Grid, Head, write_grid
 from adiw.reports.results import Cell, MeanStd, Results
 from adiw.reports.times import engines, seconds_alone

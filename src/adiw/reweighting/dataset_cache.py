@@ -109,11 +109,7 @@ def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
 
 
 def take_rows(batch: Any, index: Tensor) -> Any:
-    """The rows at ``index`` of every tensor in a batch.
-
-    >>> take_rows([torch.tensor([5, 6, 7])], torch.tensor([2, 0]))
-    [tensor([7, 5])]
-    """
+    """The rows at ``index`` of every tensor in a batch."""
     return map_tensors(lambda column: column[index], batch)
 
 
@@ -126,11 +122,7 @@ def _leaves(batch: Any) -> list[Any]:
 
 
 def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every tensor of ``whole`` with the one of ``batch`` in the same position; keys may come in any order.
-
-    >>> list(_pairs({"x": torch.tensor(1), "y": torch.tensor(2)}, {"y": torch.tensor(3), "x": torch.tensor(4)}))
-    [(tensor(1), tensor(4)), (tensor(2), tensor(3))]
-    """
+    """Every tensor of ``whole`` with the one of ``batch`` in the same position; keys may come in any order."""
     if isinstance(whole, Tensor):
         yield whole, batch
     elif isinstance(whole, dict):

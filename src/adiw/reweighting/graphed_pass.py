@@ -34,7 +34,10 @@ class GraphedPass:
 
     def __call__(self, precision: Precision, processes: Processes, dtype: torch.dtype) -> None:
         device = self.val_stream.order.device
-        if can_capture(device) and self.calls.reason is None:
+        if not can_capture(device):
+            self._run_and_store(precision, processes, dtype)
+            return
+        if self.calls.reason is None:
             self._follow_changes()
         if processes.size == 1 and _is_of_pytorch(self.evaluator.criterion):
             self.calls(partial(self._run_and_store, precision, processes, dtype), (), device, key=(precision, dtype))

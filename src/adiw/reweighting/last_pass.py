@@ -20,7 +20,7 @@ PAIRS = 2000  # of samples, for the median distance
 
 @dataclass(frozen=True)
 class Pass:
-    """What a network says about samples: tensors (n, ...) on the CPU."""
+    """The losses, predictions and features of samples: tensors (n, ...) on the CPU."""
 
     losses: Tensor  # (n,)
     targets: Tensor | None  # (n,) classes or numbers; None for other targets

@@ -12,23 +12,13 @@ ITERATIONS = 20
 
 
 def check_strength(strength: float) -> None:
-    """The strength must be finite; zero is no shift, a negative strength prefers small scores.
-
-    >>> check_strength(float("nan"))
-    Traceback (most recent call last):
-    ValueError: strength: expected a finite number, got nan; 2.0 is a clear shift
-    """
+    """The strength must be finite; zero is no shift, a negative strength prefers small scores."""
     if not math.isfinite(strength):
         raise ValueError(f"strength: expected a finite number, got {strength}; 2.0 is a clear shift")
 
 
 def check_inputs(x: Tensor | None, y: Tensor) -> Tensor:
-    """The inputs ``(n, ...)``, which this kind of shift needs: one per label.
-
-    >>> check_inputs(None, torch.zeros(3))
-    Traceback (most recent call last):
-    ValueError: x: expected the inputs (n, ...), got None; this shift samples by them, so pass x=
-    """
+    """The inputs ``(n, ...)``, which this kind of shift needs: one per label."""
     if x is None:
         raise ValueError("x: expected the inputs (n, ...), got None; this shift samples by them, so pass x=")
     if len(x) != len(y):

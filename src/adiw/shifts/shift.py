@@ -132,10 +132,6 @@ def check_labels(y: Tensor, num_classes: int) -> None:
 
 
 def class_counts(y: Tensor, num_classes: int) -> list[int]:
-    """Samples of each class: n_c = #{i : y_i = c}, a list of ``num_classes`` integers.
-
-    >>> class_counts(torch.tensor([0, 2, 2]), num_classes=3)
-    [1, 0, 2]
-    """
+    """Samples of each class: n_c = #{i : y_i = c}, a list of ``num_classes`` integers."""
     counts: list[int] = torch.bincount(y, minlength=num_classes).tolist()
     return counts

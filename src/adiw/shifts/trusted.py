@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from adiw.argument_checks import is_count
@@ -93,17 +95,10 @@ def read_indices(path: str | os.PathLike[str]) -> Tensor:
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"trusted indices: expected a file, found none at {file}; check the path")
-    return _read_npy(file) if file.suffix == ".npy" else _read_text(file)
-
-
-def _read_npy(file: Path) -> Tensor:
     try:
-        with file.open("rb") as stream:  # numpy.load would also open archives
-            array = np.lib.format.read_array(stream, allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
-        raise ValueError(
-            f"{file}: expected a plain integer array, could not read it ({error}); write it with numpy.save"
-        ) from error
+        array = _read_npy(file) if file.suffix == ".npy" else np.array(file.read_text("utf-8").split(), np.int64)
+    except (ValueError, EOFError, MemoryError, OverflowError) as error:  # bytes that are not UTF-8 are a ValueError
+        raise ValueError(f"{file}: expected one integer per line, or an array of numpy.save ({error})") from error
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{file}: expected a (t,) array of integers, got {array.shape} {array.dtype}; "
@@ -112,22 +107,10 @@ def _read_npy(file: Path) -> Tensor:
     return torch.from_numpy(array.astype(np.int64))
 
 
-def _read_text(file: Path) -> Tensor:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: expected text, one integer per line, got bytes that are not UTF-8") from error
-    indices: list[int] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            indices.append(int(line))
-        except ValueError:
-            raise ValueError(
-                f"{file}, line {number}: expected one integer, got {line.strip()!r}; write one per line"
-            ) from None
-    return torch.tensor(indices, dtype=torch.int64)
+def _read_npy(file: Path) -> NDArray[Any]:
+    with file.open("rb") as stream:  # numpy.load would also open archives
+        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
 
 
 def check_trusted(trusted: Tensor, y: Tensor, num_classes: int) -> None:

@@ -13,7 +13,7 @@ from adiw.experiments.plan import Planned
 KINDS = ("done", "running", "dead", "failed", "left")
 
 
-class Board:
+class SweepProgress:
     """A progress bar for the sweep and one for each run; without bars, a line for each run that ends.
 
     states: the state of each run at the start, one of ``KINDS``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_rel
 
-from adiw.reports.comparison import best_rows, comparable
+from adiw.reports.best_rows import best_rows, comparable
 
 
 def means(*values: float) -> dict[int, float]:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from adiw.cli.board import Board
+from adiw.cli.sweep_progress import SweepProgress
 from adiw.experiments.plan import Planned
 from adiw.experiments.settings import resolve
 
@@ -29,7 +29,7 @@ def shown(bar: Progress) -> list[str]:
 
 
 def test_a_bar_for_the_sweep_and_one_for_each_run(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    board = Board(bar, "mine", {JOBS[0]: "done", **dict.fromkeys(JOBS[1:], "left")})
+    board = SweepProgress(bar, "mine", {JOBS[0]: "done", **dict.fromkeys(JOBS[1:], "left")})
     assert shown(bar) == ["mine 1/4 1 done, 3 left"]
     board.row(JOBS[1], {"epoch": 0})
     board.row(JOBS[2], {"epoch": 3, "accuracy": 88.123, "epochs": 25})
@@ -50,7 +50,7 @@ def test_a_bar_for_the_sweep_and_one_for_each_run(bar: Progress, capsys: pytest.
 
 
 def test_without_bars_every_run_that_ends_prints_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    board = Board(Progress(disable=True), "mine", dict.fromkeys(JOBS, "left"))
+    board = SweepProgress(Progress(disable=True), "mine", dict.fromkeys(JOBS, "left"))
     board.row(JOBS[0], {"epoch": 1, "accuracy": 50.0})
     board.ended(JOBS[0], {"status": "done", "accuracy": 50.0})
     assert capsys.readouterr().err == "adiw: KL, much, trial 0: done, accuracy 50.00; 1 done, 3 left\n"
