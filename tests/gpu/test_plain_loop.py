@@ -221,6 +221,37 @@ def test_other_settings(given: dict[str, Any]) -> None:
     compare(lambda: Run(**given))
 
 
+@pytest.mark.parametrize("unit", ["sample", "element"])
+@pytest.mark.parametrize("divergence", [None, "kl", "mmd"])
+def test_a_stream_of_tokens(divergence: str | None, unit: Any) -> None:
+    """Replayed steps equal eager ones, and no step waits for the device."""
+    random = Generator().manual_seed(0)
+    x, tokens = torch.randn(200, 8, 6, generator=random), torch.randint(4, (200, 6), generator=random)
+    tokens[::3, 3:] = -100
+
+    def train() -> tuple[ADIW, list[Tensor]]:
+        torch.manual_seed(0)
+        model = nn.Conv1d(8, 4, 1).cuda()
+        criterion, given = nn.CrossEntropyLoss(reduction="none"), {"generator": Generator().manual_seed(0)}
+        reweight = ADIW(model, criterion, TensorDataset(x[:40], tokens[:40]), None, divergence, unit=unit, **given)
+        losses, steps = [], list(zip(x[40:].cuda().split(20), tokens[40:].cuda().split(20), strict=True)) * 3
+        for step, (inputs, targets) in enumerate(steps):
+            torch.cuda.set_sync_debug_mode("error" if step >= 12 else "default")  # a capture itself waits
+            try:
+                losses.append(reweight(model(inputs), targets).detach())
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        return reweight, losses
+
+    with deterministic():
+        with always_eager():
+            eager, expected = train()
+        replayed, losses = train()
+    assert len(replayed._estimations.graphs) == 1
+    torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=0, atol=0)
+    torch.testing.assert_close(replayed.weights, eager.weights, rtol=0, atol=0)
+
+
 def test_a_compiled_model() -> None:
     def make() -> Run:
         torch._dynamo.reset()  # otherwise the second run would use kernels that the first compiled for all sizes

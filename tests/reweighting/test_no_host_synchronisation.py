@@ -113,6 +113,21 @@ def test_trusted_samples_in_the_training_set(monkeypatch: pytest.MonkeyPatch) ->
     train(monkeypatch, None, joined=True)
 
 
+@pytest.mark.parametrize("unit", ["sample", "element"])
+@pytest.mark.parametrize("divergence", [None, KL(), MMD()], ids=str)
+def test_streams_of_tokens(monkeypatch: pytest.MonkeyPatch, divergence: Any, unit: Any) -> None:
+    monkeypatch.setattr(batches, "host_can_read", lambda values: False)
+    torch.manual_seed(0)
+    model = nn.Conv1d(3, 4, 1)
+    tokens = torch.arange(200).view(40, 5) % 4
+    tokens[::3, 2:] = -100
+    x, val_set = torch.randn(24, 3, 5), TensorDataset(torch.randn(16, 3, 5), tokens[24:])
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, None, divergence, unit=unit)
+    with NoSynchronisation():
+        for part, target in zip(x.split(8), tokens[:24].split(8), strict=True):
+            reweight(model(part), target).backward()
+
+
 @pytest.mark.parametrize(
     "wait",
     [
