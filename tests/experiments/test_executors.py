@@ -115,7 +115,7 @@ def test_a_run_that_takes_too_long_has_failed_and_is_resumed(tmp_path: Path) -> 
     assert {record["status"] for record in records} == {"failed"}
     assert records[0]["reason"] == "not finished within its time limit of 1e-09 s; the same command resumes it"
     rows = [file.read_text().count("\n") for file in (tmp_path / "out").rglob("metrics.jsonl")]
-    assert rows == [1] * 4  # a limit ends a run after its epoch
+    assert rows == [0] * 4  # a limit ends a run after its step
     finish(sweep(recipe, tmp_path / "out"), recipe, PART, Losing())
     assert files(tmp_path / "out") == files(tmp_path / "alone")
 

@@ -19,6 +19,8 @@ from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import TrainingRun
 from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
 from tests.experiments.test_run import image_settings
@@ -93,10 +95,14 @@ def test_a_run_stops_after_any_step_and_resumes_from_it(tmp_path: Path, steps: i
 
 
 def test_augmented_images_resume_within_an_epoch(tmp_path: Path) -> None:
-    settings = image_settings(tmp_path, "adiw-kl", epochs=2, batch=3, trusted=4)
+    """After a step, and in an evaluation, whose loader draws a random number."""
+    settings = image_settings(tmp_path, "adiw-kl", epochs=3, batch=3, trusted=4)
+    settings = replace(settings, model="tests.experiments.tiny:dropping")
     run(settings, tmp_path / "whole", engine=Engine(CPU, workers=0))
     said = interrupted(settings, tmp_path / "cut", 1, steps=3, engine=Engine(CPU, workers=2))
-    assert said == "stopped after step 3 of epoch 2 of 2; continue with --resume"
+    assert said == "stopped after step 3 of epoch 2 of 3; continue with --resume"
+    said = interrupted(settings, tmp_path / "cut", 0, steps=1, resume=True, engine=Engine(CPU, workers=0))
+    assert said == "stopped after step 4 of epoch 2 of 3; continue with --resume"
     run(settings, tmp_path / "cut", engine=Engine(CPU, workers=0), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
@@ -125,6 +131,14 @@ def test_a_begun_epoch_counts_when_the_length_changes(tmp_path: Path) -> None:
     interrupted(settings, tmp_path / "other", 1, steps=3)
     with pytest.raises(CheckpointError, match="the run has 2 epochs already: epochs must be at least 2, got 1"):
         run(replace(settings, epochs=1), tmp_path / "other", engine=Engine(CPU), resume=True)
+
+
+def test_losses_that_were_not_finite_are_counted_from_the_start_of_the_epoch() -> None:
+    settings = resolve({"method": "uniform", "epochs": 2})
+    job, resumed = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
+    job.nonfinite = 3.0  # so many in earlier epochs
+    resumed.restore({**job.state(), "position": job.position()})
+    assert resumed.nonfinite == 3.0
 
 
 def test_a_kill_while_the_stop_is_saved_leaves_the_checkpoint_before(

@@ -17,7 +17,7 @@ import torch
 from adiw.experiments import checked_io
 from draw_tables import draw
 from torture import __main__ as all_checks
-from torture import bit_flips, compare, covered, entries, inputs, kills, verdict
+from torture import bit_flips, compare, covered, entries, inputs, kills, stops, verdict
 from torture import commit as commits
 from torture.command_inputs import ended_well, run_inside
 from torture.record import Record
@@ -56,6 +56,36 @@ def test_killed_and_resumed_runs_have_the_same_result(tmp_path: Path) -> None:
     assert (counts["kills"], counts["lost"], counts["different"]) == (6, 0, 0)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+def test_stopped_and_resumed_runs_have_the_same_result(tmp_path: Path) -> None:
+    code = "import sys; from torture.stops import main; sys.exit(main(('digits',)))"
+    alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    given = [sys.executable, "-c", code, "--count", "6", "--out", str(tmp_path)]
+    ended = subprocess.run(given, cwd=ROOT, env=alone, capture_output=True, text=True)
+    counts = json.loads((tmp_path / "stops.json").read_text())["counts"]
+    assert (counts["stops"], counts["lost"], counts["different"]) == (3, 0, 0), ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "output", "wrong"),
+    [
+        (0, 0.0, "", False),
+        (130, 4.9, "adiw: stopped", False),
+        (-10, 0.1, "", False),  # SIGUSR1, before the command handles it
+        (130, 5.1, "adiw: stopped", True),
+        (130, 0.1, "Traceback", True),
+        (1, 0.1, "", True),
+        (None, 300.0, "", True),
+    ],
+)
+def test_how_a_stopped_command_must_end(
+    tmp_path: Path, code: int | None, seconds: float, output: str, wrong: bool
+) -> None:
+    tally = stops.Tally()
+    stops.count(tally, "some", code, seconds, tmp_path, output)
+    assert bool(tally.wrong) == wrong
+
+
 @pytest.mark.parametrize(
     ("kind", "code", "output", "wrong"),
     [
@@ -63,6 +93,8 @@ def test_killed_and_resumed_runs_have_the_same_result(tmp_path: Path) -> None:
         ("moment", 1, "", True),
         ("terminate", 130, "continue with --resume", False),
         ("terminate", 130, "", True),
+        ("stopping", None, "", False),
+        ("stopping", 130, "the same command starts it again", False),
         ("full disk", 2, "No space left: continue with --resume", False),
         ("full disk", 2, "File too large", True),
     ],

@@ -137,11 +137,18 @@ def start(loader: DataLoader[Any]) -> Iterator[Any]:
     """The loader's batches, after a garbage collection if it has workers.
 
     A forked worker inherits all objects of this process. If it collected the CUDA graph of a finished run, it would
-    crash.
+    crash. It also inherits that SIGTERM waits, until ``leave_interrupts_to_the_parent`` is called.
     """
-    if loader.num_workers:
-        gc.collect()
-    return iter(loader)
+    if not loader.num_workers:
+        return iter(loader)
+    gc.collect()
+    if not hasattr(signal, "sigwaitinfo"):
+        return iter(loader)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        return iter(loader)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def leave_interrupts_to_the_parent(worker: int) -> None:
