@@ -169,18 +169,18 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
         held_out = f"best of {epochs} on {result['held_out']} held-out trusted samples"
         figure = f"{result['judged_on']}, epoch {result['best']['epoch']}, {held_out}; "
         figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
+    data = settings.dataset if settings.shift == "none" else f"{settings.dataset}, {settings.shift}"
     lines = [
-        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ({figure})",
+        f"{settings.method} on {data}: accuracy {result['accuracy']:.2f}% ({figure})",
         f"files are in {folder}",
     ]
     if (result["verdict"] or {}).get("comparison"):
-        lines.append(
-            f"\n{to_text(_comparison(comparison_rows(folder, result, settings, folds), result['judged_on']))}"
-        )
+        rows = comparison_rows(folder, result, settings, folds)
+        lines.append(f"\n{to_text(_comparison(rows, result['judged_on'], folds))}")
     return "\n".join([*lines, *([result["verdict"]["sentence"]] if result["verdict"] else [])])
 
 
-def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
+def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
     """The run and its alternatives; differences are those on the held-out samples."""
     names = ("method", judged_on, "held out", "difference", "95% interval")
 
@@ -190,7 +190,12 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
         interval = f"{row['low']:+.1f} to {row['high']:+.1f}" if told else NONE
         return list(map(Box, (row["method"], *accuracies, f"{row['difference']:+.1f}" if told else NONE, interval)))
 
-    return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)))
+    notes = ["Differences, and the verdict, are those on held-out trusted samples."]
+    if folds > 1:
+        notes.insert(
+            0, f"Each method is trained {folds} times, each time without another part of the trusted samples: means."
+        )
+    return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)), notes)
 
 
 def check_at_least(least: int, **options: int | None) -> None:

@@ -84,7 +84,7 @@ def run_alternatives(
                     changed,
                     folder,
                     root,
-                    replace(engine, log=_no_alarms(engine)),
+                    replace(engine, log=_no_alarms(engine), stage=_named(name, engine)),
                     begun,
                     partial(progress, name),
                     stop,
@@ -104,6 +104,11 @@ def run_alternatives(
 def _no_alarms(engine: Engine) -> Callable[[str], None]:
     """A log without the alarms of the alternatives: they are in their result.json."""
     return lambda line: None if line.startswith("epoch ") else engine.log(line)
+
+
+def _named(name: str, engine: Engine) -> Callable[[str], None]:
+    """The stages of a run, with its name."""
+    return lambda text: engine.stage(f"{name}: {text}")
 
 
 def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict[str, Any]:
