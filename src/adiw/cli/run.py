@@ -177,7 +177,20 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
     if (result["verdict"] or {}).get("comparison"):
         rows = comparison_rows(folder, result, settings, folds)
         lines.append(f"\n{to_text(_comparison(rows, result['judged_on'], folds))}")
+    if (result.get("groups") or {}).get("groups"):
+        lines.append(f"\n{to_text(_groups(settings.group or '', result['groups']['groups'], result['judged_on']))}")
     return "\n".join([*lines, *([result["verdict"]["sentence"]] if result["verdict"] else [])])
+
+
+def _groups(column: str, rows: list[dict[str, Any]], judged_on: str) -> Grid:
+    """The groups of a column: accuracy, mean weight and effective sample size."""
+    names = (column, "training samples", f"accuracy on {judged_on}", "mean weight", "effective samples")
+
+    def line(row: dict[str, Any]) -> list[Box]:
+        accuracy = NONE if row["accuracy"] is None else f"{row['accuracy']:.2f}"
+        return [*map(Box, (row["name"], f"{row['n']}", accuracy, f"{row['mean_weight']:.2f}", f"{row['ess']:.0f}"))]
+
+    return Grid("Groups", list(map(Head, names)), list(map(line, rows)))
 
 
 def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:

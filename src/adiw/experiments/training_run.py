@@ -190,6 +190,8 @@ class TrainingRun:
         """Queue an epoch of training and its evaluation on the device."""
         loop, _, rate = self._phase()
         with self.on_stream():
+            if loop is self.fine_tuning and self.epoch == self.train_epochs and self.best.model:
+                self.model.load_state_dict(self.best.model)  # the last epoch may have memorised wrong labels
             set_learning_rate(loop.optimizer, rate)
             if self.processes.size > 1:  # own dropout in each process, the same when an epoch is repeated
                 seed = epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank)
