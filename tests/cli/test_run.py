@@ -337,3 +337,17 @@ def test_a_dead_run_is_compared_too(adiw: Command) -> None:
     assert output.code == 3
     assert "the run is dead" in output.err
     assert Path("r/compare/fine-tune/result.json").exists()
+
+
+def test_a_named_column_is_printed_by_group(adiw: Command) -> None:
+    Path("tables").mkdir()
+    for name, count in (("train", 120), ("test", 40)):
+        lines = [f"{k % 7},{'ant' if k % 3 else 'bee'},{'yes' if k % 7 > 3 else 'no'}" for k in range(count)]
+        Path(f"tables/{name}.csv").write_text("\n".join(["size,kind,label", *lines]) + "\n")
+    given = ["--path", "tables", "--target", "label", "--trusted", 40, "--group", "kind", "--steps", 10]
+    output = adiw("run", "--dataset", "csv", *given, "--hold-out", 0, "--out", "r")
+    assert output.code == 0
+    groups = json.loads(Path("r/result.json").read_text())["groups"]["groups"]
+    lines = [line.split() for line in output.out.splitlines()]
+    assert ["ant", str(groups[0]["n"]), f"{groups[0]['accuracy']:.2f}"] in [line[:3] for line in lines]
+    assert ["bee", str(groups[1]["n"]), f"{groups[1]['accuracy']:.2f}"] in [line[:3] for line in lines]

@@ -75,7 +75,7 @@ def test_copies_of_trusted_samples_are_counted() -> None:
     y[rows[:2]] = (y[rows[:2]] + 1) % 10
     found = findings(replace(data, train=Samples(x, y)))["duplicates"]
     assert found.figures == {"copies": 5, "other_label": 2}
-    assert found.sentence.startswith("5 training samples are exact copies of trusted samples, 2 of them with another")
+    assert found.sentence.startswith("5 of the training samples repeat a trusted sample exactly, 2 with another")
 
 
 @pytest.mark.parametrize(("trusted", "warns"), [(120, True), (900, False)])

@@ -61,10 +61,24 @@ def test_fine_tuning_repairs_a_network_that_has_memorised_wrong_labels(tmp_path:
     assert tuned["accuracy"] > uniform["accuracy"] + 10
 
 
-@pytest.mark.parametrize("after", range(1, 7))
-def test_fine_tuning_is_resumed_exactly(tmp_path: Path, after: int) -> None:
-    trained(tmp_path / "whole", **GIVEN, optimizer="adam", lr=0.01)
-    settings = resolve({**GIVEN, "optimizer": "adam", "lr": 0.01})
+def test_fine_tuning_begins_with_the_best_epoch_on_held_out_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = resolve({**GIVEN, "hold_out": 0.3})
+    training = TrainingRun(settings, load_splits(settings), CPU, 0)
+    for _ in range(3):
+        training.queue_epoch()
+        training.collect_epoch()
+    assert training.fine_tuning is not None
+    training.best.model = {name: torch.zeros_like(tensor) for name, tensor in training.best.model.items()}
+    monkeypatch.setattr(training.fine_tuning, "run_epoch", lambda epoch, done: None)
+    training.queue_epoch()
+    assert all(not bool(parameter.any()) for parameter in training.model.parameters())
+
+
+@pytest.mark.parametrize(("after", "hold_out"), [*((k, 0) for k in range(1, 7)), (3, 0.3)])
+def test_fine_tuning_is_resumed_exactly(tmp_path: Path, after: int, hold_out: float) -> None:
+    given = {**GIVEN, "optimizer": "adam", "lr": 0.01, "hold_out": hold_out}
+    trained(tmp_path / "whole", **given)
+    settings = resolve(given)
     interrupted(settings, tmp_path / "cut", after, steps=2 * (after % 2))
     run(settings, tmp_path / "cut", engine=Engine(CPU), resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "cut")

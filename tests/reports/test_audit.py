@@ -56,7 +56,7 @@ def test_quality_is_reported_if_true_labels_are_known(tmp_path: Path) -> None:
     np.save(folder / "labels.npy", np.array([LABELS[0], LABELS[1], LABELS[1], LABELS[3]]))
     audit = load_audit(folder)
     assert (audit.true, audit.quality()) == (None, None)
-    assert quality_line(audit).startswith("AUROC and precision are not known")
+    assert quality_line(audit).startswith("How good this ranking is cannot be measured")
     file = io.StringIO(newline="")
     audit.to_csv(file)
     assert "true" not in file.getvalue().splitlines()[0].split(",")

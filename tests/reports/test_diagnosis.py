@@ -120,6 +120,26 @@ def test_the_chart_has_the_majority_rate_and_the_best_epoch(tmp_path: Path) -> N
     assert "more than always predicting the most frequent class, ant: 40.00%" in summary
 
 
+def test_a_compared_run_is_one_row_with_its_folds_and_the_alternatives_are_lines(tmp_path: Path) -> None:
+    ends = {"best": {"epoch": 2, "accuracy": 60.0, "top5": 90.0}, "last": {"accuracy": 55.0}}
+    figures = predictions(["ant", "bee"])
+    root = run_with(tmp_path / "run", predictions=figures, verdict=verdict("Better.", COMPARED), **ends)
+    for method in ("uniform", "adiw-kl"):
+        for fold in ("1/2", "2/2"):
+            folder = root / "compare" / method / fold.replace("/", "-")
+            write_run(folder, method, [40.0, 44.0], fold=fold)
+            result = json.loads((folder / "result.json").read_text())
+            (folder / "result.json").write_text(json.dumps({**result, "predictions": figures}))
+    results = read_results(tmp_path)
+    assert {row: len(cell.trials) for (row, _), cell in results.cells.items()} == {"uniform": 2, "adiw-kl": 3}
+    lines = [{"name": "always ant", "value": 40.0}, {"name": "uniform", "value": 42.0}]
+    assert chart_data(results)["references"] == [lines]
+    assert [(table.row, table.opened) for table in class_tables(results)] == [("adiw-kl", True), ("uniform", False)]
+    summary = " ".join(Elements(render_report(results)).text("li"))
+    assert "The compared run of adiw-kl: Accuracy" in summary
+    assert "in epoch 2, the best of 2 on held-out trusted samples; the last epoch has 55.00%" in summary
+
+
 @needs_chromium
 @pytest.mark.parametrize("width", [390, 1000])
 def test_in_a_browser_nothing_overflows_and_the_lines_are_drawn(tmp_path: Path, width: int) -> None:

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.divergences import KL
-from adiw.reweighting import alarms
+from adiw.reweighting import alarms, alarms_by_class
 
 
 def names(found: list[alarms.Alarm]) -> list[str]:
@@ -58,6 +58,18 @@ def test_a_class_that_most_samples_have_is_predicted_as_often() -> None:
     assert alarms.collapse(torch.tensor([98, 2]), torch.tensor([97, 3]), 97) == []
 
 
+def test_a_rare_class_that_is_predicted_too_rarely_is_no_collapse() -> None:
+    assert alarms.collapse(torch.tensor([9650, 350]), torch.tensor([9400, 600]), 9500) == []
+    assert names(alarms.collapse(torch.tensor([9850, 150]), torch.tensor([9400, 600]), 9450)) == ["collapsed"]
+
+
+def test_few_samples_do_not_hide_a_collapse() -> None:
+    """Of 160 predictions, 150 for one class may be those of a network that predicts it in 96% of the cases."""
+    assert names(alarms.collapse(torch.tensor([150, 10]), torch.tensor([126, 34]), 128)) == ["collapsed"]
+    assert alarms.collapse(torch.tensor([143, 17]), torch.tensor([122, 38]), 128) == []
+    assert alarms.collapse(torch.tensor([15000, 1000]), torch.tensor([12600, 3400]), 12800) == []
+
+
 def test_less_than_the_majority_is_a_collapse() -> None:
     found = alarms.collapse(torch.tensor([6000, 4000]), torch.tensor([7500, 2500]), 7200)
     assert names(found) == ["collapsed"]
@@ -94,32 +106,58 @@ def test_accuracy_that_falls_while_that_of_training_rises(
     assert names(alarms.memorising(looks(*trusted), train)) == expected
 
 
+def class_alarms(weights: Tensor, labels: Tensor, predicted: Tensor, trusted: Tensor) -> list[alarms.Alarm]:
+    right = alarms_by_class.right_labels(labels, predicted, trusted, trusted)
+    return alarms_by_class.class_alarms(weights, labels, predicted, trusted, right)
+
+
 def test_weights_that_follow_a_class() -> None:
     labels = torch.arange(1000) % 4
     trusted = torch.arange(200) % 4
     follow = torch.where(labels == 3, 3.0, 0.4)
-    found = alarms.class_alarms(follow, labels, trusted)
+    found = class_alarms(follow, labels, labels, trusted)
     assert names(found) == ["weights follow a class"]
     assert "class 3 has 71% of the weight, but 25% of the trusted samples" in found[0].message
-    assert alarms.class_alarms(torch.ones(1000), labels, trusted) == []
+    assert class_alarms(torch.ones(1000), labels, labels, trusted) == []
     mostly_three = torch.cat([trusted, torch.full((200,), 3)])  # the trusted samples have this class as often
-    assert alarms.class_alarms(follow, labels, mostly_three) == []
+    assert class_alarms(follow, labels, labels, mostly_three) == []
+
+
+def test_weights_that_follow_errors_may_move_the_class_mix() -> None:
+    """Class 0 is rare, and wrong labels hide that: without them it has less weight."""
+    truth = (torch.arange(1000) % 10 > 0).long()
+    labels = torch.where(torch.arange(1000) % 3 == 0, 1 - truth, truth)
+    trusted = torch.arange(200) % 2
+    assert class_alarms((labels == truth).float(), labels, truth, trusted) == []
+    assert names(class_alarms((labels == 1).float(), labels, labels, trusted)) == ["weights follow a class"]
+
+
+def test_a_class_that_the_network_does_not_learn_has_right_labels() -> None:
+    """Of the trusted samples of class 1, a quarter is predicted: so few predictions are no sign of wrong labels."""
+    labels, trusted = torch.arange(1000) % 2, torch.arange(200) % 2
+    predicted, known = (torch.where(torch.arange(len(y)) % 8 == 1, 1, 0) for y in (labels, trusted))
+    right = alarms_by_class.right_labels(labels, predicted, trusted, known)
+    assert right.tolist() == pytest.approx([500, 500], rel=0.05)
+    weights = torch.where(labels == 0, 1.6, 0.2)
+    assert names(alarms_by_class.class_alarms(weights, labels, predicted, trusted, right)) == [
+        "weights follow a class"
+    ]
 
 
 def test_weights_that_follow_a_group() -> None:
     labels, groups = torch.arange(1000) % 2, (torch.arange(1000) // 2) % 5
     predicted = torch.where(torch.arange(1000) % 10 < 3, 1 - labels, labels)
-    strata = alarms.strata_of(labels, predicted)
+    strata = alarms_by_class.strata_of(labels, predicted)
     errors = torch.where(predicted == labels, 1.4, 0.05)
-    assert alarms.group_alarms(errors, groups, strata) == []
-    found = alarms.group_alarms(
+    assert alarms_by_class.group_alarms(errors, groups, strata) == []
+    found = alarms_by_class.group_alarms(
         torch.where(groups == 1, 0.1, errors + 0.3), groups, strata, ["a", "b", "c", "d", "e"]
     )
     assert names(found) == ["weights follow a group"]
     assert "group b has a mean weight of 0.10" in found[0].message
     many_errors = torch.where(groups == 1, 1 - labels, predicted)  # a group whose labels are wrong has low weights
     weights = torch.where(many_errors == labels, 1.4, 0.05)
-    assert alarms.group_alarms(weights, groups, alarms.strata_of(labels, many_errors)) == []
+    assert alarms_by_class.group_alarms(weights, groups, alarms_by_class.strata_of(labels, many_errors)) == []
 
 
 def train(

@@ -164,18 +164,31 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
         held_out = f"best of {epochs} on {result['held_out']} held-out trusted samples"
         figure = f"{result['judged_on']}, epoch {result['best']['epoch']}, {held_out}; "
         figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
+    data = settings.dataset if settings.shift == "none" else f"{settings.dataset}, {settings.shift}"
     lines = [
-        f"{settings.method} on {settings.dataset}, {settings.shift}: accuracy {result['accuracy']:.2f}% ({figure})",
+        f"{settings.method} on {data}: accuracy {result['accuracy']:.2f}% ({figure})",
         f"files are in {folder}",
     ]
     if (result["verdict"] or {}).get("comparison"):
-        lines.append(
-            f"\n{to_text(_comparison(comparison_rows(folder, result, settings, folds), result['judged_on']))}"
-        )
+        rows = comparison_rows(folder, result, settings, folds)
+        lines.append(f"\n{to_text(_comparison(rows, result['judged_on'], folds))}")
+    if (result.get("groups") or {}).get("groups"):
+        lines.append(f"\n{to_text(_groups(settings.group or '', result['groups']['groups'], result['judged_on']))}")
     return "\n".join([*lines, *([result["verdict"]["sentence"]] if result["verdict"] else [])])
 
 
-def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
+def _groups(column: str, rows: list[dict[str, Any]], judged_on: str) -> Grid:
+    """The groups of a column: accuracy, mean weight and effective sample size."""
+    names = (column, "training samples", f"accuracy on {judged_on}", "mean weight", "effective samples")
+
+    def line(row: dict[str, Any]) -> list[Box]:
+        accuracy = NONE if row["accuracy"] is None else f"{row['accuracy']:.2f}"
+        return [*map(Box, (row["name"], f"{row['n']}", accuracy, f"{row['mean_weight']:.2f}", f"{row['ess']:.0f}"))]
+
+    return Grid("Groups", list(map(Head, names)), list(map(line, rows)))
+
+
+def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
     """The run and its alternatives; differences are those on the held-out samples."""
     names = ("method", judged_on, "held out", "difference", "95% interval")
 
@@ -185,7 +198,12 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str) -> Grid:
         interval = f"{row['low']:+.1f} to {row['high']:+.1f}" if told else NONE
         return list(map(Box, (row["method"], *accuracies, f"{row['difference']:+.1f}" if told else NONE, interval)))
 
-    return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)))
+    notes = ["Differences, and the verdict, are those on held-out trusted samples."]
+    if folds > 1:
+        notes.insert(
+            0, f"Each method is trained {folds} times, each time without another part of the trusted samples: means."
+        )
+    return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)), notes)
 
 
 def device_named(text: str) -> torch.device:

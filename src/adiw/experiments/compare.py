@@ -82,7 +82,7 @@ def run_alternatives(
             begun = processes.broadcast_object((folder / "config.json").exists())
             name = method if changed.fold is None else f"{method}, fold {changed.fold}"
             try:
-                run(changed, folder, root, quieter, begun, partial(progress, name), stop)
+                run(changed, folder, root, _named(name, quieter), begun, partial(progress, name), stop)
             except DeadRunError as error:
                 engine.log(f"{name} is dead: {error}")
     result: dict[str, Any] = {}
@@ -93,6 +93,11 @@ def run_alternatives(
         target.write_json("result.json", result)
         target.write_sums(*FILES)
     return processes.broadcast_object(result)
+
+
+def _named(name: str, engine: Engine) -> Engine:
+    """The engine, with the run's name before each of its stages."""
+    return replace(engine, stage=lambda text: engine.stage(f"{name}: {text}"))
 
 
 def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict[str, Any]:

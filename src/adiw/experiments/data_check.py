@@ -141,7 +141,7 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles) -> F
     figures = {"copies": len(copies), "other_label": copies.count(False)}
     if not copies:
         return Finding("duplicates", False, "no training sample is an exact copy of a trusted sample", figures)
-    text = f"{len(copies)} training samples are exact copies of trusted samples, {copies.count(False)} of them with "
+    text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
     advice = "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
     return Finding("duplicates", True, text + advice, figures)
 
@@ -178,5 +178,9 @@ def _enough(trusted: int, hold_out: float) -> Finding:
     text += "only gains above 20 points" if seen is None else f"a gain of {100 * seen:g} points"
     few = held_out < LEAST_HELD_OUT or seen is None
     return Finding(
-        "trusted samples", few, f"{text} over other methods; to see a gain needs, held out: {counts}", figures
+        "trusted samples",
+        few,
+        f"{text} over other methods; to see a gain needs, held out: {counts}. With adiw run --compare --folds 5, "
+        "each trusted sample is held out once",
+        figures,
     )

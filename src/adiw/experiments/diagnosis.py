@@ -11,7 +11,7 @@ from torch import Tensor
 from adiw.experiments.best_epoch import right_in_other_parts
 from adiw.experiments.dead_run import STEPS
 from adiw.experiments.training_run import TrainingRun
-from adiw.reweighting import alarms
+from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.group_table import rows_of
@@ -37,28 +37,33 @@ def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
         return []
     splits, names = training.splits, training.splits.data.classes
     judged = splits.trusted if splits.held_out is None else splits.held_out
-    found = alarms.prediction_alarms(training.predict(judged), judged.y, names)
+    predicted = training.predict(judged)
+    found = alarms.prediction_alarms(predicted, judged.y, names)
     accuracy = [row.get("train_accuracy") for row in training.metrics]
     if len(training.held_out) == len(accuracy) and None not in accuracy:
         found += alarms.memorising(torch.stack(training.held_out), [float(value or 0) / 100 for value in accuracy])
     if isinstance(training.reweight, ADIW):
-        found += _weight_alarms(training, training.reweight)
+        found += _weight_alarms(training, training.reweight, judged.y, predicted)
     return _keep(training, found)
 
 
-def _weight_alarms(training: TrainingRun, reweight: ADIW) -> list[Alarm]:
+def _weight_alarms(training: TrainingRun, reweight: ADIW, judged: Tensor, judged_predicted: Tensor) -> list[Alarm]:
+    """``judged`` (m,) are labels of trusted samples, ``judged_predicted`` (m,) their predicted classes."""
     weights, others = training.weights().cpu(), ~training.splits.is_trusted
-    bound, labels = reweight.bound, trusted_labels(training)
+    bound = reweight.bound
     at_bound = 0.0 if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
     row = training.metrics[-1]
     found = alarms.weight_alarms(row["ess"], row["weight_mean"], len(weights), at_bound, bound)
     if not bool(weights.isfinite().all()):
         return found
     given, groups = training.splits.train.y, training.splits.groups
-    found += alarms.class_alarms(weights[others], given[others], labels, training.splits.data.classes)
+    predicted = training.predict(training.splits.train)
+    train, trusted = (given[others], predicted[others]), trusted_labels(training)
+    right = alarms_by_class.right_labels(*train, judged, judged_predicted)
+    found += alarms_by_class.class_alarms(weights[others], *train, trusted, right, training.splits.data.classes)
     if groups is not None:
-        strata = alarms.strata_of(given, training.predict(training.splits.train))
-        found += alarms.group_alarms(weights[others], groups.train[others], strata[others], groups.names)
+        strata = alarms_by_class.strata_of(given, predicted)
+        found += alarms_by_class.group_alarms(weights[others], groups.train[others], strata[others], groups.names)
     return found
 
 

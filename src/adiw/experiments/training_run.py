@@ -205,6 +205,9 @@ class TrainingRun:
         loop, _, rate = self._phase()
         done, self.resumed_steps = self.resumed_steps, 0
         with self.on_stream():
+            begins = done == 0 and loop is self.fine_tuning and self.epoch == self.train_epochs
+            if begins and self.best.model:
+                self.model.load_state_dict(self.best.model)  # the last epoch may have memorised wrong labels
             set_learning_rate(loop.optimizer, rate)
             if self.processes.size > 1 and done == 0:
                 torch.manual_seed(self._process_seed())

@@ -55,7 +55,9 @@ def quality_line(audit: Audit) -> str:
     """AUROC and precision of the ranking, or that they are not known."""
     quality = audit.quality()
     if quality is None or audit.true is None:
-        return "AUROC and precision are not known: there are no true labels that differ from the given ones."
+        return (
+            "How good this ranking is cannot be measured: no true labels are known that differ from the given ones."
+        )
     area, share = quality
     wrong = int((audit.given != audit.true)[audit.order].sum())
     return (

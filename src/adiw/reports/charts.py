@@ -10,14 +10,15 @@ from typing import Any
 from adiw.reports.diagnosis import majority_rates
 from adiw.reports.results import Cell, Curve, Results
 
+REFERENCES = ("uniform", "val-only")  # without weights, and on the trusted samples alone
+
 
 def chart_data(results: Results) -> dict[str, Any]:
     """What the page's script draws; rows and columns of cells are numbers."""
-    rates = majority_rates(results)
     return {
         "rows": results.rows,
         "columns": results.columns,
-        "references": [_references(rates.get(column)) for column in results.columns],
+        "references": [_references(results, column) for column in results.columns],
         "cells": [
             entry
             for c, column in enumerate(results.columns)
@@ -27,9 +28,14 @@ def chart_data(results: Results) -> dict[str, Any]:
     }
 
 
-def _references(majority: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Horizontal lines in the charts of the accuracy."""
-    return [{"name": f"always {majority['class']}", "value": rounded(majority["rate"])}] if majority else []
+def _references(results: Results, column: str) -> list[dict[str, Any]]:
+    """Horizontal lines in the charts of the accuracy: the most frequent class, and what a run is compared with."""
+    majority = majority_rates(results).get(column)
+    found = [(f"always {majority['class']}", majority["rate"])] if majority else []
+    if results.planned is None:
+        means = {row: cell.figure("accuracy") for row in REFERENCES if (cell := results.cells.get((row, column)))}
+        found += [(row, figure.mean) for row, figure in means.items() if figure]
+    return [{"name": name, "value": rounded(value)} for name, value in found]
 
 
 def _cell(cell: Cell, row: int, column: int) -> dict[str, Any] | None:

@@ -58,12 +58,15 @@ def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def class_tables(results: Results) -> list[ClassTable]:
-    """The figures by class of every cell that has them; the only one, or the first, is open."""
-    found: list[ClassTable] = []
-    for cell, trial in _first_trials(results):
-        if trial.record.get("predictions"):
-            found.append(_class_table(cell, trial, opened=not found))
-    return found
+    """The figures by class of every cell that has them, that of a compared run first; the first is open."""
+    found = [(cell, trial) for cell, trial in _first_trials(results) if trial.record.get("predictions")]
+    found.sort(key=lambda place: not is_compared(place[1]))
+    return [_class_table(*place, opened=number == 0) for number, place in enumerate(found)]
+
+
+def is_compared(trial: Trial) -> bool:
+    """Whether this is a run that others were compared with, by ``adiw run --compare``."""
+    return bool((trial.record.get("verdict") or {}).get("comparison"))
 
 
 def _class_table(cell: Cell, trial: Trial, opened: bool) -> ClassTable:

@@ -122,7 +122,7 @@ def _data(settings: Mapping[str, Any]) -> str:
     >>> _data({"dataset": "csv", "target": "kind", "shift": "pair:0.3", "lr": 0.1})
     'csv, target kind, pair:0.3'
     """
-    given = {key: settings[key] for key in DATA if settings.get(key)}
+    given = {key: settings[key] for key in DATA if settings.get(key) not in (None, 0, "", "none")}
     named = [str(value) if key in ("dataset", "shift") else f"{key} {value}" for key, value in given.items()]
     return ", ".join(named) or "runs"
 
@@ -138,8 +138,8 @@ def _rows(runs: Sequence[Trial]) -> list[str]:
 
 
 def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings, besides data, seed and method, that are not the same in all of these runs."""
-    keys = dict.fromkeys(key for one in settings for key in one if key not in (*DATA, "seed", "method"))
+    """The settings, besides data, seed, fold and method, that are not the same in all of these runs."""
+    keys = dict.fromkeys(key for one in settings for key in one if key not in (*DATA, "seed", "fold", "method"))
     return [key for key in keys if len({json.dumps(one.get(key)) for one in settings}) > 1]
 
 

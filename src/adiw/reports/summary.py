@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adiw.experiments.run_record import LAST
+from adiw.reports.diagnosis import is_compared
 from adiw.reports.notes import counted
 from adiw.reports.results import Results, Trial
 
@@ -13,6 +14,8 @@ def sentences(results: Results) -> list[str]:
         found = _one_run(results.trials[0])
     else:
         found = [_progress(results), *(_best(results, column) for column in results.columns)]
+        compared = [trial for trial in results.trials if is_compared(trial)]
+        found += [f"The compared run of {trial.method}: {text}" for trial in compared for text in _one_run(trial)[1:]]
     return [text for text in (*found, _against_paper(results)) if text]
 
 

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.reweighting.significance import binomial_tail, mix_distance, paired_means, sign_test
+from adiw.reweighting.significance import binomial_tail, paired_means, sign_test
 
 LEVEL = 0.001  # chance that a test raises an alarm where nothing is wrong
 ONE_CLASS = 0.95  # share of one predicted class from which a network has collapsed
+NOT_EXCLUDED = 0.05  # least p-value of this share: so few predictions may be of a network that has collapsed
 LARGE_SHARE = 0.1  # of the samples: smaller differences of class shares are not reported
 SMALL_FALL = 0.02  # of the accuracy: a smaller fall is not reported
 FALL_LEVEL = 0.005  # of the test of this fall, which needs the training accuracy to rise as well
 LOOKS = 5  # least number of looks at the trusted accuracy, which are then compared in as many parts
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 MEAN_RANGE = (0.1, 10.0)  # of the weights, whose mean should be near one
-LARGEST_RATIO = 2.0  # of the mean weight of a group to that of samples with the same classes and errors
-LEAST_GROUP = 20  # samples
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | 
     return [
         Alarm(
             "predicted classes",
-            f"class {_name(worst, names)} is predicted for {int(counts[worst])} of {len(labels)} trusted samples, "
+            f"class {name_of(worst, names)} is predicted for {int(counts[worst])} of {len(labels)} trusted samples, "
             f"and {int(given[worst])} of them are of this class. Train longer or with another learning rate; if it "
             "stays, add trusted samples of the classes that are predicted too rarely",
         )
@@ -127,21 +126,23 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
     """An alarm if a network has collapsed, from the numbers of predictions and labels of each class (C,).
 
     ``right`` of the samples are predicted correctly. A class that most labels have is predicted as often without
-    any fault: the labels must have it significantly less often.
+    any fault: the labels must have the other classes significantly more often, and twice as often.
 
     >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
     class 0 is predicted for 98% of the samples, and 60% of th
     """
     total, top, most = int(given.sum()), int(predicted.argmax()), int(given.argmax())
     share, majority = float(predicted[top]) / total, float(given[most]) / total
-    rare = binomial_tail(total - int(given[top]), total, max(1 - share, 1 / total)) < LEVEL
+    other_predicted, other_given = (total - int(counts[top]) for counts in (predicted, given))
+    often = binomial_tail(other_predicted, total, 1 - ONE_CLASS) >= NOT_EXCLUDED
+    rare = binomial_tail(other_given, total, max(1 - share, 1 / total)) < LEVEL and other_given > 2 * other_predicted
     advice = "lower the learning rate or step_size, choose another divergence, or compare with uniform weights"
-    if share >= ONE_CLASS and rare:
+    if often and rare:
         labelled = f"{float(given[top]) / total:.0%} of them have this label"
-        what = f"class {_name(top, names)} is predicted for {share:.0%} of the samples, and {labelled}"
+        what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, and {labelled}"
         return [Alarm("collapsed", f"{what}: {advice}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
-        what = f"the accuracy, {right / total:.1%}, is below that of always predicting class {_name(most, names)}"
+        what = f"the accuracy, {right / total:.1%}, is below that of always predicting class {name_of(most, names)}"
         return [Alarm("collapsed", f"{what}, {majority:.1%}: {advice}")]
     return []
 
@@ -175,67 +176,5 @@ def memorising(right: Tensor, train_accuracy: Sequence[float]) -> list[Alarm]:
     ]
 
 
-def class_alarms(weights: Tensor, labels: Tensor, trusted: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
-    """An alarm if the weights (n,) move the class mix of the labels (n,) away from that of trusted labels (m,)."""
-    classes = 1 + int(max(labels.max(), trusted.max()))
-    counts = torch.bincount(trusted.long(), minlength=classes)
-    before = torch.bincount(labels.long(), minlength=classes).double()
-    after = torch.bincount(labels.long(), weights.double(), minlength=classes)
-    distances = [mix_distance(shares, counts) for shares in (before, after)]
-    if distances[1].p_value > LEVEL or distances[1].distance < distances[0].distance + LARGE_SHARE:
-        return []
-    shares = [x / x.sum().clamp_min(1e-12) for x in (before, after, counts.double())]
-    worst = int((shares[1] - shares[2]).abs().argmax())
-    given, weighted, wanted = (f"{float(share[worst]):.0%}" for share in shares)
-    return [
-        Alarm(
-            "weights follow a class",
-            f"class {_name(worst, names)} has {weighted} of the weight, but {wanted} of the trusted samples and "
-            f"{given} of the training samples: the weights follow the class and not errors. Leave divergence "
-            "unset for the default, which corrects the class mix, or match by class (adiw.Features)",
-        )
-    ]
-
-
-def group_alarms(weights: Tensor, groups: Tensor, strata: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
-    """An alarm if the weights (n,) of a group (n,) differ from those of samples with the same class and errors.
-
-    ``strata`` (n,) numbers the combinations of label and of right or wrong prediction. The mean weight of a group is
-    compared with the mean over the strata of its samples.
-    """
-    weights = weights.double()
-    mean = _group_mean(weights, strata)[strata]
-    for group in groups.unique().tolist():
-        own = groups == group
-        number, expected = int(own.sum()), float(mean[own].mean())
-        test = paired_means(weights[own] - mean[own], 1 - LEVEL) if number >= LEAST_GROUP else None
-        ratio = float(weights[own].mean()) / max(expected, 1e-12)
-        if test is None or test.sign == 0 or 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO:
-            continue
-        return [
-            Alarm(
-                "weights follow a group",
-                f"group {_name(group, names)} has a mean weight of {float(weights[own].mean()):.2f}, where samples "
-                f"with the same labels and errors have {expected:.2f}: the weights follow the group and not "
-                "errors. Add trusted samples of this group, in its share of the data that counts",
-            )
-        ]
-    return []
-
-
-def strata_of(labels: Tensor, predicted: Tensor) -> Tensor:
-    """The combination of label and of right or wrong prediction of each sample, (n,) int64.
-
-    >>> strata_of(torch.tensor([0, 0, 2]), torch.tensor([0, 1, 2]))
-    tensor([0, 1, 4])
-    """
-    return 2 * labels.long() + (labels != predicted).long()
-
-
-def _group_mean(values: Tensor, group: Tensor) -> Tensor:
-    total = torch.bincount(group, values)
-    return total / torch.bincount(group).clamp_min(1)
-
-
-def _name(number: int, names: Sequence[str] | None) -> str:
+def name_of(number: int, names: Sequence[str] | None) -> str:
     return str(number) if names is None else str(names[number])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.argument_checks import kind_of
-from adiw.reweighting import alarms
+from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.group_table import Groups, group_rows
 from adiw.reweighting.loop_record import EARLY_STEPS
@@ -51,8 +51,8 @@ class Watch:
             numbers, names = group_numbers(groups, state.num_train)
             tables = group_rows(method.weights.cpu(), method.record, numbers, names)
             if len(labels):
-                strata = alarms.strata_of(labels, predicted)
-                found += alarms.group_alarms(weights, numbers[known.cpu()], strata, names)
+                strata = alarms_by_class.strata_of(labels, predicted)
+                found += alarms_by_class.group_alarms(weights, numbers[known.cpu()], strata, names)
         for alarm in found:
             if alarm.name not in self.raised:
                 self.raised.add(alarm.name)
@@ -70,9 +70,11 @@ class Watch:
         self.train_accuracy.append(float((labels == predicted).double().mean()))
         if len(self.right) > MOST_LOOKS:
             del self.right[1::2], self.train_accuracy[1::2]
-        found = alarms.prediction_alarms(trusted[1][seen], trusted[0][seen])
+        given, known = (x[seen] for x in trusted)
+        found = alarms.prediction_alarms(known, given)
         found += alarms.memorising(torch.stack(self.right), self.train_accuracy)
-        return found + alarms.class_alarms(weights, labels, trusted[0][seen])
+        right = alarms_by_class.right_labels(labels, predicted, given, known)
+        return found + alarms_by_class.class_alarms(weights, labels, predicted, given, right)
 
 
 def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
