@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from adiw.classic import KLIEP, LSIF
-from peers import WIDTH, sample
+from peers import PROBLEMS, sample
 from record import describe
 
 PENALTIES = (1e-5, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03)
@@ -26,11 +26,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/oracle_error.json"))
     arguments = parser.parse_args()
-    estimators = {f"LSIF penalty {p:g}": LSIF(width=WIDTH, penalty=p) for p in PENALTIES}
-    estimators["KLIEP"] = KLIEP(width=WIDTH)
+    problem = PROBLEMS[0]
+    estimators = {f"LSIF penalty {p:g}": LSIF(width=problem.width, penalty=p) for p in PENALTIES}
+    estimators["KLIEP"] = KLIEP(width=problem.width)
     errors: dict[str, list[float]] = {name: [] for name in estimators}
     for seed in range(1, arguments.seeds + 1):
-        train, test, truth = sample(seed)
+        train, test, truth = sample(problem, seed)
         for name, estimator in estimators.items():
             weights = estimator.fit(train, test).weights_
             errors[name].append(float(np.mean((weights / weights.mean() - truth / truth.mean()) ** 2)))

@@ -1,7 +1,7 @@
 """The classic estimators beside densratio, skada, adapt and the QP of cvxopt, where the true ratio is known.
 
-p_train = N(0, 1), p_test = N(1, 0.5^2), 2000 and 200 points, width 0.5; medians over the seeds. The record
-names packages that are not installed or that fail.
+p_train = N(0, I) and p_test = N(mean, sd^2 I) in one and in five dimensions (``PROBLEMS``), 2000 and 200 points;
+medians over the seeds. The record names packages that are not installed or that fail.
 
     python benchmarks/peers.py [--seeds 20] [--out benchmarks/results/peers.json]
 """
@@ -14,64 +14,103 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
-from adiw.classic import KLIEP, KMM, LSIF, ULSIF
+from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF, ClassifierRatio
 from adiw.classic.rbf_features import rbf_features
 from record import describe, first_line
 
-WIDTH, UPPER = 0.5, 50.0
-GAMMA = 1 / (2 * WIDTH**2)  # the same width where a package takes exp(-gamma d^2)
-Weigh = Callable[[np.ndarray, np.ndarray], np.ndarray]
+UPPER, PENALTY, ALPHA = 50.0, 0.1, 0.1
+N_TRAIN, N_TEST = 2000, 200
+Weigh = Callable[[np.ndarray, np.ndarray, float], np.ndarray]  # (training points, test points, width) -> weights
 
 
-def densratio_fixed(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    from densratio import densratio
+@dataclass(frozen=True)
+class Problem:
+    """Two Gaussians, and the width that all estimators with a fixed width get."""
 
-    return densratio(test, train, sigma_range=[WIDTH], lambda_range=[0.1], verbose=False).compute_density_ratio(train)
+    dim: int
+    mean: float  # of the test distribution, in each column
+    sd: float
+    width: float
 
-
-def densratio_search(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    from densratio import densratio
-
-    return densratio(test, train, verbose=False).compute_density_ratio(train)
-
-
-def adapt_kliep(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    from adapt import instance_based as theirs
-
-    return theirs.KLIEP(kernel="rbf", gamma=GAMMA, verbose=0, random_state=0).fit_weights(train, test)
+    @property
+    def name(self) -> str:
+        return f"{self.dim}d, N({self.mean:g}, {self.sd:g}²)"
 
 
-def adapt_ulsif(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    from adapt import instance_based as theirs
-
-    return theirs.ULSIF(kernel="rbf", gamma=GAMMA, lambdas=0.1, verbose=0, random_state=0).fit_weights(train, test)
-
-
-def skada_kliep(train: np.ndarray, test: np.ndarray) -> np.ndarray:
-    from skada import KLIEPReweightAdapter
-
-    both = np.concatenate([train, test])
-    domain = np.concatenate([np.ones(len(train)), -2 * np.ones(len(test))])  # sources are positive, targets negative
-    adapter = KLIEPReweightAdapter(gamma=GAMMA, random_state=0).fit(both, sample_domain=domain)
-    return adapter.compute_weights(both, sample_domain=domain)[: len(train)]
+# In one dimension the width is 0.5; in five it is about the typical distance of two test points.
+PROBLEMS = (
+    Problem(1, 1.0, 0.5, 0.5),
+    Problem(1, 0.5, 0.8, 0.5),
+    Problem(5, 0.3, 1.0, 2.5),
+    Problem(5, 0.5, 0.8, 2.5),
+)
 
 
+def gamma(width: float) -> float:
+    """The same width where a package takes exp(-gamma d^2)."""
+    return 1 / (2 * width**2)
+
+
+def of_densratio(method: str, searched: bool = False) -> Weigh:
+    def weigh(train: np.ndarray, test: np.ndarray, width: float) -> np.ndarray:
+        from densratio import densratio
+
+        fixed = {} if searched else {"sigma_range": [width], "lambda_range": [PENALTY]}
+        return densratio(test, train, method, alpha=ALPHA, verbose=False, **fixed).compute_density_ratio(train)
+
+    return weigh
+
+
+def of_adapt(name: str, **settings: float) -> Weigh:
+    def weigh(train: np.ndarray, test: np.ndarray, width: float) -> np.ndarray:
+        from adapt import instance_based as theirs
+
+        kind = getattr(theirs, name)
+        return kind(kernel="rbf", gamma=gamma(width), verbose=0, random_state=0, **settings).fit_weights(train, test)
+
+    return weigh
+
+
+def of_skada(name: str) -> Weigh:
+    def weigh(train: np.ndarray, test: np.ndarray, width: float) -> np.ndarray:
+        import skada
+
+        chosen = {"gamma": gamma(width), "random_state": 0} if name == "KLIEPReweightAdapter" else {}
+        both = np.concatenate([train, test])
+        domain = np.concatenate([np.ones(len(train)), -2 * np.ones(len(test))])  # sources positive, targets negative
+        adapter = getattr(skada, name)(**chosen).fit(both, sample_domain=domain)
+        return adapter.compute_weights(both, sample_domain=domain)[: len(train)]
+
+    return weigh
+
+
+# Estimators of the same kind stand together. "searched": width and penalty are chosen by the estimator itself.
 METHODS: dict[str, Weigh] = {
-    "densratio uLSIF, width 0.5": densratio_fixed,
-    "adiw ULSIF, width 0.5": lambda a, b: ULSIF(width=WIDTH, penalty=0.1).fit(a, b).weights_,
-    "adiw KLIEP, width 0.5": lambda a, b: KLIEP(width=WIDTH).fit(a, b).weights_,
-    "adiw LSIF, width 0.5": lambda a, b: LSIF(width=WIDTH).fit(a, b).weights_,
-    "densratio uLSIF, searched": densratio_search,
-    "adiw ULSIF, searched": lambda a, b: ULSIF().fit(a, b).weights_,
-    "adiw KLIEP, searched": lambda a, b: KLIEP().fit(a, b).weights_,
-    "skada KLIEP, width 0.5": skada_kliep,
-    "adapt KLIEP, width 0.5": adapt_kliep,
-    "adapt ULSIF, width 0.5": adapt_ulsif,
+    "densratio uLSIF": of_densratio("uLSIF"),
+    "adapt ULSIF": of_adapt("ULSIF", lambdas=PENALTY),
+    "adiw ULSIF": lambda a, b, width: ULSIF(width=width, penalty=PENALTY).fit(a, b).weights_,
+    "adiw LSIF": lambda a, b, width: LSIF(width=width).fit(a, b).weights_,
+    "skada KLIEP": of_skada("KLIEPReweightAdapter"),
+    "adapt KLIEP": of_adapt("KLIEP"),
+    "adiw KLIEP": lambda a, b, width: KLIEP(width=width).fit(a, b).weights_,
+    "densratio uLSIF, searched": of_densratio("uLSIF", searched=True),
+    "adiw ULSIF, searched": lambda a, b, width: ULSIF().fit(a, b).weights_,
+    "adiw KLIEP, searched": lambda a, b, width: KLIEP().fit(a, b).weights_,
+    "skada classifier, linear": of_skada("DiscriminatorReweightAdapter"),
+    "adiw classifier, linear": lambda a, b, width: ClassifierRatio(LogisticRegression()).fit(a, b).weights_,
+    "adiw classifier": lambda a, b, width: ClassifierRatio().fit(a, b).weights_,
+    "densratio RuLSIF": of_densratio("RuLSIF"),
+    "adapt RULSIF": of_adapt("RULSIF", lambdas=PENALTY, alpha=ALPHA),
+    "adiw RULSIF": lambda a, b, width: RULSIF(ALPHA, width=width, penalty=PENALTY).fit(a, b).weights_,
+    "densratio RuLSIF, searched": of_densratio("RuLSIF", searched=True),
+    "adiw RULSIF, searched": lambda a, b, width: RULSIF(ALPHA).fit(a, b).weights_,
 }
 PACKAGES = ("densratio", "skada", "adapt")
 
@@ -83,7 +122,8 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     missing = [name for name in PACKAGES if find_spec(name) is None]
-    rows = compare({n: weigh for n, weigh in METHODS.items() if n.split()[0] not in missing}, arguments.seeds)
+    installed = {name: weigh for name, weigh in METHODS.items() if name.split()[0] not in missing}
+    rows = [row for problem in PROBLEMS for row in compare(installed, problem, arguments.seeds)]
     kmm = compare_kmm() if find_spec("cvxopt") else None
     described = describe(*PACKAGES, "cvxopt", "scikit-learn", "scipy")
     content = {"estimators": rows, "kmm": kmm, "not_installed": missing, **described}
@@ -94,48 +134,52 @@ def main() -> None:
     print(f"not installed: {', '.join(missing) or 'nothing'}")
 
 
-def compare(methods: dict[str, Weigh], seeds: int) -> list[dict[str, object]]:
+def compare(methods: dict[str, Weigh], problem: Problem, seeds: int) -> list[dict[str, object]]:
     """Time all methods alternately, seed by seed. A method that fails is skipped from then on."""
     seconds: dict[str, list[float]] = {name: [] for name in methods}
     errors: dict[str, list[float]] = {name: [] for name in methods}
     failed: dict[str, str] = {}
     for seed in range(-1, seeds):  # the first round is a warm-up and is not counted
-        train, test, truth = sample(seed + 1)
+        train, test, ratio = sample(problem, seed + 1)
         for name in [name for name in methods if name not in failed]:
             try:
-                elapsed, weights = _timed(methods[name], train, test)
+                elapsed, weights = _timed(methods[name], train, test, problem.width)
             except Exception as error:
                 failed[name] = first_line(error)
                 continue
             if seed >= 0:
+                truth = ratio / (ALPHA * ratio + 1 - ALPHA) if "rulsif" in name.lower() else ratio
                 seconds[name].append(elapsed)
                 errors[name].append(float(np.mean((weights / weights.mean() - truth / truth.mean()) ** 2)))
     return [
-        {"name": name, "error": failed[name]}
-        if name in failed
-        else {
-            "name": name,
-            "median_seconds": statistics.median(seconds[name]),
-            "median_error": statistics.median(errors[name]),
-        }
+        {"problem": problem.name, "name": name}
+        | (
+            {"error": failed[name]}
+            if name in failed
+            else {
+                "median_seconds": statistics.median(seconds[name]),
+                "median_error": statistics.median(errors[name]),
+            }
+        )
         for name in methods
     ]
 
 
-def _timed(weigh: Weigh, train: np.ndarray, test: np.ndarray) -> tuple[float, np.ndarray]:
+def _timed(weigh: Weigh, train: np.ndarray, test: np.ndarray, width: float) -> tuple[float, np.ndarray]:
     start = time.perf_counter()
-    weights = weigh(train, test)
+    weights = weigh(train, test, width)
     return time.perf_counter() - start, weights
 
 
 def compare_kmm() -> dict[str, float]:
     """Objective and time of KMM at n = 2000, and of cvxopt at its default tolerances."""
-    train, test, _ = sample(1)
+    width = PROBLEMS[0].width
+    train, test, _ = sample(PROBLEMS[0], 1)
     start = time.perf_counter()
-    fit = KMM(width=WIDTH, upper=UPPER).fit(train, test)
+    fit = KMM(width=width, upper=UPPER).fit(train, test)
     ours = time.perf_counter() - start
     start = time.perf_counter()
-    theirs = cvxopt_objective(train, test)
+    theirs = cvxopt_objective(train, test, width)
     elapsed = time.perf_counter() - start
     return {
         "adiw_seconds": ours,
@@ -147,13 +191,13 @@ def compare_kmm() -> dict[str, float]:
     }
 
 
-def cvxopt_objective(train: np.ndarray, test: np.ndarray) -> float:
+def cvxopt_objective(train: np.ndarray, test: np.ndarray, width: float) -> float:
     """min w'Kw - 2k'w over 0 <= w <= upper and the band on the mean, by cvxopt: the optimal value."""
     from cvxopt import matrix, solvers
 
     n = len(train)
-    K = rbf_features(train, train, WIDTH)
-    k = rbf_features(train, test, WIDTH).sum(1) * n / len(test)
+    K = rbf_features(train, train, width)
+    k = rbf_features(train, test, width).sum(1) * n / len(test)
     slack = (n**0.5 - 1) / n**0.5
     G = np.concatenate([np.eye(n), -np.eye(n), np.ones((1, n)), -np.ones((1, n))])
     h = np.concatenate([np.full(n, UPPER), np.zeros(n), [n * (1 + slack), n * (slack - 1)]])
@@ -162,12 +206,13 @@ def cvxopt_objective(train: np.ndarray, test: np.ndarray) -> float:
     return float(w @ K @ w - 2 * k @ w)
 
 
-def sample(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sample(problem: Problem, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(training points, test points, true ratio at the training points)."""
-    random = np.random.default_rng(seed)
-    train, test = random.normal(0, 1, (2000, 1)), random.normal(1, 0.5, (200, 1))
-    x = train[:, 0]
-    return train, test, 2 * np.exp(x**2 / 2 - 2 * (x - 1) ** 2)
+    random, dim = np.random.default_rng(seed), problem.dim
+    train = random.normal(0, 1, (N_TRAIN, dim))
+    test = random.normal(problem.mean, problem.sd, (N_TEST, dim))
+    exponent = (train**2 - ((train - problem.mean) / problem.sd) ** 2).sum(1) / 2
+    return train, test, np.exp(exponent) / problem.sd**dim
 
 
 if __name__ == "__main__":

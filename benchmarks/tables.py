@@ -168,14 +168,15 @@ def exponent(found: dict[int, float | None], last: int = 3) -> float | None:
 
 
 def peers(content: Content) -> str:
-    """The classic estimators beside those of other packages."""
+    """The squared errors of the classic estimators beside those of other packages, a column for each problem."""
+    rows = content["estimators"]
+    problems, names = (list(dict.fromkeys(row[key] for row in rows)) for key in ("problem", "name"))
+    of = {(row["name"], row["problem"]): row for row in rows}
     lines = [
-        [row["name"], f"{1000 * row['median_seconds']:.1f}", f"{row['median_error']:.4f}"]
-        if "error" not in row
-        else [row["name"], "failed", row["error"]]
-        for row in content["estimators"]
+        [name, *(_peer_error(of[name, problem]) for problem in problems), _peer_time(of[name, problems[0]])]
+        for name in names
     ]
-    text = [grid(["estimator", "ms", "squared error"], lines)]
+    text = [grid(["estimator", *problems, f"ms, {problems[0]}"], lines)]
     kmm = content.get("kmm")
     if kmm:
         text += ["", f"KMM at n = 2000: {1000 * kmm['adiw_seconds']:.0f} ms, cvxopt {kmm['cvxopt_seconds']:.1f} s."]
@@ -183,6 +184,14 @@ def peers(content: Content) -> str:
     if missing:
         text += ["", f"Not installed, so not compared: {', '.join(missing)}."]
     return "\n".join([*text, "", made_on(content)])
+
+
+def _peer_error(row: Content) -> str:
+    return row["error"] if "error" in row else number(row["median_error"])
+
+
+def _peer_time(row: Content) -> str:
+    return "-" if "error" in row else f"{1000 * row['median_seconds']:.1f}"
 
 
 def oracle_error(content: Content) -> str:

@@ -15,7 +15,8 @@ from benchmarks.gauntlet.running import Skipped, estimate, plan, run_all
 from benchmarks.gauntlet.task import Sources
 from benchmarks.gauntlet.tasks import TASKS
 
-PAGE = Path(__file__).with_name("README.md")
+PAGES = [Path(__file__).parents[2] / name for name in ("docs/density-ratios.md", "docs/distances.md")]
+PAGES.append(Path(__file__).with_name("README.md"))
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -58,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--confirm", metavar="NAME", help="the one candidate that may run on the confirmation half")
     made.add_argument("--default", metavar="NAME", choices=METHODS, help="with --table: the method to judge")
     made.add_argument("--table", action="store_true", help="print the table of what is recorded, and run nothing")
-    made.add_argument("--draw", action="store_true", help="write the tables into README.md")
+    made.add_argument(
+        "--draw", action="store_true", help="write the tables into README.md and the pages of the divergences"
+    )
     return made
 
 
@@ -104,7 +107,8 @@ def main(given: list[str] | None = None) -> None:
     if arguments.table:
         print_table(found, tasks, methods, arguments.default)
     elif arguments.draw:
-        PAGE.write_text(table.draw(PAGE.read_text(), found, read_halves()))
+        for page in PAGES:
+            page.write_text(table.draw(page.read_text(), found, read_halves()))
     else:
         try:
             if arguments.confirm:

@@ -47,7 +47,7 @@ LOCAL_AUTO = MMD(step="local", width="auto")
 CANDIDATES: dict[str, Candidate] = {
     "kl-join": Candidate(KL()),
     "kl-auto-join": Candidate(KL(width="auto")),
-    "wasserstein-auto-join": Candidate(Wasserstein(scale="auto")),
+    "wasserstein-auto-join": Candidate(Wasserstein(scale="auto", step_size=0.1)),
     "mmd-local": Candidate(LOCAL, join=False),
     "mmd-local-join": Candidate(LOCAL),
     "mmd-auto-join": Candidate(LOCAL_AUTO),

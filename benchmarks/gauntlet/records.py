@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import adiw
 from benchmarks.gauntlet.task import Task
 
 RESULTS = Path(__file__).with_name("results.jsonl")
@@ -24,9 +25,9 @@ def append(record: Record, path: Path = RESULTS) -> None:
 
 
 def read(tasks: dict[str, Task], path: Path = RESULTS) -> dict[Key, Record]:
-    """The last record of each key whose task still has the recorded settings; cut lines are skipped.
+    """The last record of each key whose task and divergence still have the recorded settings; cut lines are skipped.
 
-    A method's name stands for its settings: a changed configuration gets a new name.
+    The name of any other method stands for its settings: a changed configuration gets a new name.
     """
     found: dict[Key, Record] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
@@ -35,6 +36,9 @@ def read(tasks: dict[str, Task], path: Path = RESULTS) -> dict[Key, Record]:
         except json.JSONDecodeError:
             continue
         task = tasks.get(record["task"])
-        if task is not None and record["settings"]["task"] == task.settings():
+        if task is None or record["settings"]["task"] != task.settings():
+            continue
+        kind = adiw.DIVERGENCES.get(record["method"])
+        if kind is None or record["settings"]["method"] == repr(kind()):
             found[record["task"], record["method"], record["seed"]] = record
     return found

@@ -67,11 +67,13 @@ def test_a_record_is_complete_after_each_row_and_absent_before(tmp_path: Path) -
 
 
 def test_a_peer_that_fails_is_recorded_with_its_error() -> None:
-    def broken(train: np.ndarray, test: np.ndarray) -> np.ndarray:
+    def broken(train: np.ndarray, test: np.ndarray, width: float) -> np.ndarray:
         raise ImportError("no such package")
 
-    rows = peers.compare({"bad": broken, "ones": lambda train, test: np.ones(len(train))}, seeds=2)
-    assert rows[0] == {"name": "bad", "error": "ImportError: no such package"}
+    rows = peers.compare(
+        {"bad": broken, "ones": lambda train, test, width: np.ones(len(train))}, peers.PROBLEMS[0], 2
+    )
+    assert rows[0] == {"problem": "1d, N(1, 0.5²)", "name": "bad", "error": "ImportError: no such package"}
     assert rows[1]["median_error"] > 0  # type: ignore[operator]
 
 

@@ -17,7 +17,7 @@ from adiw.divergences import (
     Squared,
     Wasserstein,
 )
-from adiw.divergences.kl import Update
+from adiw.divergences.settings import Update
 from adiw.testing.case import WIDTH, Case, Violation, default
 from tests.oracles import reference as ref
 
@@ -66,8 +66,8 @@ mean_one = mean_band(upper=float("inf"), slack=0.0)
 CASES: dict[str, list[Case]] = {
     "mmd": [
         Case(MMD(width=WIDTH, step_size=0.3, step="local"), mean_band(50.0, None)),
-        Case(MMD(width=WIDTH, step_size=0.02, upper=1.5, slack=0.1), mean_band(1.5, 0.1)),
-        Case(MMD(width=WIDTH, step_size=0.02), mean_band(50.0, None)),
+        Case(MMD(width=WIDTH, step_size=0.02, upper=1.5, slack=0.1, step="plain"), mean_band(1.5, 0.1)),
+        Case(MMD(width=WIDTH, step_size=0.02, step="plain"), mean_band(50.0, None)),
         *(
             Case(MMD(width=WIDTH, step_size=0.02, step=step, kernel=kernel), mean_band(50.0, None))
             for kernel, step in (("laplace", "plain"), ("rational-quadratic", "local"), ("linear", "local"))
@@ -82,18 +82,18 @@ CASES: dict[str, list[Case]] = {
     ],
     "squared": [Case(Squared(width=WIDTH, step_size=0.1, penalty=0.01), non_negative)],
     "wasserstein": [
-        Case(Wasserstein(critic="exact", step_size=0.05), mean_one),
-        Case(Wasserstein(critic="network", step_size=0.05, pretrain=0, learning_rate=0.01), mean_one),
+        Case(Wasserstein(critic="exact", scale=1.0, step_size=0.05), mean_one),
+        Case(Wasserstein(critic="network", scale=1.0, step_size=0.05, pretrain=0, learning_rate=0.01), mean_one),
     ],
     "relative": [
         Case(Relative(WIDTH, 0.3, alpha=0.1), non_negative),
         Case(Relative(WIDTH, 0.3, alpha=0.2, penalty=0.01), non_negative),
     ],
-    "pearson": [of_family(Power(WIDTH, 0.1, power, update)) for power in (1.0, 0.0) for update in UPDATES],
-    "hellinger": [of_family(Hellinger(WIDTH, 0.1, update=update)) for update in UPDATES],
+    "pearson": [of_family(Power(WIDTH, 0.1, update, power)) for power in (1.0, 0.0) for update in UPDATES],
+    "hellinger": [of_family(Hellinger(WIDTH, 0.1, update)) for update in UPDATES],
     "jensen-shannon": [of_family(JensenShannon(WIDTH, 0.1, update)) for update in UPDATES],
     "energy": [Case(Energy(0.05, scale=1.0), mean_one)],
-    "sliced": [Case(Sliced(0.05), mean_one), Case(Sliced(0.05, directions=3), mean_one)],
+    "sliced": [Case(Sliced(0.05, scale=1.0), mean_one), Case(Sliced(0.05, scale=1.0, directions=3), mean_one)],
 }
 
 

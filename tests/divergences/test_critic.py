@@ -177,7 +177,7 @@ def test_updates_are_those_of_adam() -> None:
 def test_objective_is_the_distance_under_the_critic() -> None:
     """n E_val[Phi] - sum_i w_i Phi(z_i), summed over the groups."""
     batches = a_pair()
-    divergence = Wasserstein("network", pretrain=0)
+    divergence = Wasserstein("network", 1.0, pretrain=0)
     ones, weights = torch.ones(9, dtype=torch.float64), torch.linspace(0.2, 1.8, 9, dtype=torch.float64)
     memory = divergence.learn(batches, ones, divergence.start(DIM, GROUPS, batches.z_train, seeded()), seeded())
     module = as_module(memory["theta"], DIM, GROUPS)
@@ -244,7 +244,7 @@ def test_points_are_uniform_on_the_line() -> None:
 
 @pytest.mark.parametrize("pretrain", [0, 3])
 def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> None:
-    divergence = Wasserstein("network", step_size=0.1, pretrain=pretrain, updates=2)
+    divergence = Wasserstein("network", 1.0, step_size=0.1, pretrain=pretrain, updates=2)
     z_train, z_val = torch.tensor([0.1, 0.5, 4.0, 5.0]), torch.tensor([0.1, 0.3])
     state, generator = None, seeded()
     for batch in range(1, pretrain + 3):
@@ -258,7 +258,7 @@ def test_weights_stand_still_while_the_critic_is_pretrained(pretrain: int) -> No
 def test_pretraining_has_no_gradient_penalty() -> None:
     """A large penalty has no effect in the first batches, and has one later."""
     batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
-    plain, heavy = (Wasserstein("network", penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
+    plain, heavy = (Wasserstein("network", 1.0, penalty=p, pretrain=2, updates=1) for p in (0.0, 1e3))
     first = second = plain.start(DIM, GROUPS, batches.z_train, seeded())
     for batch in range(4):
         first = plain.learn(batches, ones, first, seeded(batch))
@@ -270,7 +270,7 @@ def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
     """On two separated populations the trained Phi is larger on the validation side."""
     z_train, z_val = torch.linspace(2, 4, 20)[:, None], torch.linspace(0, 1, 20)[:, None]
     batches, ones = match(z_train, z_val), torch.ones(20)
-    divergence = Wasserstein("network", pretrain=0, learning_rate=1e-2)
+    divergence = Wasserstein("network", 1.0, pretrain=0, learning_rate=1e-2)
     generator = seeded(3)
     memory = divergence.start(1, 1, z_train, generator)
     between = points_of(batches, generator=seeded(4))
@@ -287,7 +287,7 @@ def test_training_the_critic_lowers_its_loss_and_finds_the_sign() -> None:
 
 def test_training_resumes_exactly_from_a_copy_of_the_memory() -> None:
     """Copied memory and parameters give the same results as the originals."""
-    divergence = Wasserstein("network", pretrain=1)
+    divergence = Wasserstein("network", 1.0, pretrain=1)
     batches = a_pair(torch.float32)
     generator = seeded()
     params, memory = torch.full((9,), NAN), {}
@@ -308,7 +308,7 @@ def test_training_resumes_exactly_from_a_copy_of_the_memory() -> None:
 
 
 def test_exact_critic_keeps_no_memory() -> None:
-    _, state = estimate_weights(torch.tensor([0.1, 0.5]), torch.tensor([0.2]), Wasserstein("exact"))
+    _, state = estimate_weights(torch.tensor([0.1, 0.5]), torch.tensor([0.2]), Wasserstein("exact", 1.0))
     assert state.memory == {}
 
 
@@ -321,11 +321,11 @@ def test_auto_chooses_the_critic(dim: int, choice: str, network: bool) -> None:
 
 def test_exact_critic_of_vectors_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'exact critic needs scalar z, got 2 numbers.*critic="network"'):
-        estimate_weights(torch.zeros(3, 2), torch.zeros(3, 2), Wasserstein("exact"))
+        estimate_weights(torch.zeros(3, 2), torch.zeros(3, 2), Wasserstein("exact", 1.0))
 
 
 def test_the_critic_keeps_learning_after_an_extreme_loss() -> None:
-    divergence = Wasserstein("network", pretrain=0)
+    divergence = Wasserstein("network", 1.0, pretrain=0)
     z_val = torch.tensor([0.1, 0.2])
     _, state = estimate_weights(torch.tensor([0.1, 1e30]), z_val, divergence)
     state = State(torch.ones(2), state.memory)
@@ -440,7 +440,7 @@ def test_the_problem_measures_z_in_units_of_the_scale() -> None:
     memory = {"theta": theta_for(batches), "batches": torch.tensor(1)}
     wide = replace(batches, z_train=4 * batches.z_train, z_val=4 * batches.z_val, memory=memory)
     found = Wasserstein("network", scale=4.0, pretrain=0).problem(wide)
-    expected = Wasserstein("network", pretrain=0).problem(replace(batches, memory=memory))
+    expected = Wasserstein("network", 1.0, pretrain=0).problem(replace(batches, memory=memory))
     assert_close(found.objective(weights), expected.objective(weights))
     assert_close(found.gradient(weights), expected.gradient(weights))
 
@@ -448,13 +448,13 @@ def test_the_problem_measures_z_in_units_of_the_scale() -> None:
 def test_the_objective_is_zero_before_the_critic_is_ready() -> None:
     batches = a_pair()
     memory = {"theta": theta_for(batches), "batches": torch.tensor(2)}
-    problem = Wasserstein("network", pretrain=2).problem(replace(batches, memory=memory))
+    problem = Wasserstein("network", 1.0, pretrain=2).problem(replace(batches, memory=memory))
     assert problem.objective(torch.ones(9, dtype=torch.float64)).item() == 0
 
 
 def test_pretraining_is_an_update_with_a_penalty_of_zero() -> None:
     batches, ones = a_pair(), torch.ones(9, dtype=torch.float64)
-    divergence = Wasserstein("network", pretrain=1, updates=1)
+    divergence = Wasserstein("network", 1.0, pretrain=1, updates=1)
     memory = divergence.start(DIM, GROUPS, batches.z_train, seeded())
     learned = divergence.learn(batches, ones, memory, seeded(1))
     rate = divergence.learning_rate
@@ -467,7 +467,7 @@ def test_the_critic_learns_when_one_loss_is_nan(side: str) -> None:
     """In a single group of scalars, excluded samples have the largest z, which the network must ignore."""
     z, with_nan = torch.tensor([[0.1], [2.0], [0.7]]), torch.tensor([[0.2], [NAN], [0.9]])
     batches = match(with_nan, z) if side == "train" else match(z, with_nan)
-    divergence = Wasserstein("network", pretrain=0)
+    divergence = Wasserstein("network", 1.0, pretrain=0)
     memory = divergence.start(1, 1, z, seeded())
     learned = divergence.learn(batches, torch.ones(3), memory, seeded())
     assert not torch.equal(learned["theta"], memory["theta"])
@@ -493,7 +493,7 @@ def test_a_network_uses_its_unit_for_large_z_too() -> None:
 def test_a_network_is_finite_on_the_largest_numbers(far: str, sign: int) -> None:
     z, most = torch.ones(4, DIM), sign * torch.finfo(torch.float32).max
     batches = match(z * most, z) if far == "train" else match(z, z * most)
-    divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
+    divergence, ones = Wasserstein("network", 1.0, pretrain=0), torch.ones(4)
     memory = divergence.learn(batches, ones, divergence.start(DIM, 1, z, seeded()), seeded())
     assert bool(memory["theta"].isfinite().all())
     problem = divergence.problem(replace(batches, memory=memory))
@@ -503,7 +503,7 @@ def test_a_network_is_finite_on_the_largest_numbers(far: str, sign: int) -> None
 
 def test_a_network_does_not_learn_from_excluded_samples() -> None:
     """The z of an excluded sample does not change the network."""
-    divergence, ones = Wasserstein("network", pretrain=0), torch.ones(4)
+    divergence, ones = Wasserstein("network", 1.0, pretrain=0), torch.ones(4)
     group, z = torch.tensor([0, 0, 0, -1]), torch.linspace(-1, 1, 4 * DIM).view(4, DIM)
     learned = []
     for excluded in (0.0, 7.0, NAN):

@@ -90,7 +90,7 @@ def test_local_mmd_steps_are_divided_by_the_number_of_neighbours() -> None:
     scale = MMD(width=1.0, step="local").problem(batches).step_scale
     assert scale is not None
     assert_close(scale, torch.tensor([1 / 3, 1 / 3, 1 / 3, 1.0]))
-    assert MMD(width=1.0).problem(batches).step_scale is None
+    assert MMD(width=1.0, step="plain").problem(batches).step_scale is None
 
 
 @pytest.mark.parametrize(("n", "slack"), [(4, 0.5), (9, 2 / 3)])

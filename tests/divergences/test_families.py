@@ -220,7 +220,7 @@ def test_sliced_is_the_mean_of_scipys_distances() -> None:
     w /= w.mean()
     directions = gaussian_directions(5, 16, torch.from_numpy(z)).numpy()
     expected = [stats.wasserstein_distance(z @ t, v @ t, w) for t in directions.T]
-    problem = Sliced(directions=16).problem(match(*tensors(z, v)))
+    problem = Sliced(scale=1.0, directions=16).problem(match(*tensors(z, v)))
     assert float(problem.objective(torch.from_numpy(w))) == pytest.approx(14 * np.mean(expected), rel=1e-12)
 
 

@@ -66,7 +66,7 @@ def kl_gradient(beta: ref.Array, z: ref.Array, v: ref.Array) -> ref.Array:
 
 def mmd(upper: float, slack: float | None) -> Oracle:
     return Oracle(
-        MMD(width=WIDTH, step_size=0.03, upper=upper, slack=slack),
+        MMD(width=WIDTH, step_size=0.03, upper=upper, slack=slack, step="plain"),
         lambda w, z, v: ref.mmd_objective(w, z, v, WIDTH),
         lambda w, z, v: ref.mmd_gradient(w, z, v, WIDTH),
         project_band(upper, slack),
@@ -92,7 +92,7 @@ ORACLES = {
         lambda b, z, v: np.maximum(b, 0.0),
     ),
     "wasserstein": Oracle(
-        Wasserstein("exact", step_size=0.05),
+        Wasserstein("exact", 1.0, step_size=0.05),
         lambda w, z, v: len(w) * ref.wasserstein_1d(w, z, v),
         lambda w, z, v: -ref.wasserstein_critic_1d(w, z, v)[0],
         project_band(np.inf, 0.0),
@@ -199,7 +199,7 @@ def test_long_runs_reach_the_reference_optimum() -> None:
     tensors = torch.from_numpy(z), torch.from_numpy(v)
     width, penalty = 1.0, 0.01
     largest = np.linalg.eigvalsh(ref.gaussian(z, z, width))[-1]
-    w, _ = estimate_weights(*tensors, MMD(width, step_size=0.5 / largest, slack=0.0), steps=300)
+    w, _ = estimate_weights(*tensors, MMD(width, step_size=0.5 / largest, slack=0.0, step="plain"), steps=300)
     best = ref.kmm_qp(z, v, width, 50.0, 0.0)
     assert ref.mmd_objective(w.numpy(), z, v, width) == pytest.approx(best.value, rel=1e-3)
     for update in ("optimum", "euclidean"):
@@ -218,7 +218,7 @@ def test_wasserstein_objective_falls_to_the_best_reachable() -> None:
     z = rng.normal(size=(20, 1))
     v = z[:10]
     tensors = torch.from_numpy(z), torch.from_numpy(v)
-    w, _ = estimate_weights(*tensors, Wasserstein("exact", step_size=0.03), steps=500)
+    w, _ = estimate_weights(*tensors, Wasserstein("exact", 1.0, step_size=0.03), steps=500)
     start = ref.wasserstein_1d(np.ones(20), z, v)
     assert ref.wasserstein_1d(w.numpy(), z, v) < 0.05 * start  # a fixed step size oscillates
 

@@ -135,7 +135,7 @@ def test_the_papers_hyper_parameters(
 def test_the_settings_that_only_the_ablations_have() -> None:
     recipe = load("transforms")
     found = [settings(recipe, f"ADIW-{kind}-F") for kind in ("KM", "KL", "LS", "WA")]
-    assert [entry["width"] for entry in found] == [0.5, 0.3, 0.3, None]
+    assert [entry["width"] for entry in found] == [0.5, 0.3, 0.3, 1.0]
     assert found[2]["penalty"] == 1e-3
     assert {entry["transform"] for entry in found} == {"features"}
     assert settings(recipe, "ADIW-KM-L")["transform"] == "loss"

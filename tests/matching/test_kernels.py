@@ -193,7 +193,7 @@ def test_auto_gives_the_same_weights_in_any_unit_for_vectors(divergence: Diverge
 def test_fixed_widths_do_not_follow_the_unit() -> None:
     """The test above detects a width that does not follow the unit."""
     z_train, z_val = (z.exp() for z in points(3, 40, 20, 1))
-    for divergence in (KL(), MMD(width=0.1), Squared(width=0.1), Wasserstein()):
+    for divergence in (KL(), MMD(width=0.1), Squared(width=0.1), Wasserstein(scale=1.0)):
         plain, _ = estimate_weights(z_train, z_val, divergence, steps=5)
         scaled, _ = estimate_weights(1000 * z_train, 1000 * z_val, divergence, steps=5)
         assert float((plain - scaled).abs().max()) > 0.01

@@ -11,13 +11,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import adiw
 from adiw import ADIW, DIVERGENCES
-from adiw.divergences import KL, MMD, Squared, Wasserstein
+from adiw.divergences import KL, MMD, Energy, Relative, Sliced, Squared, Wasserstein
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
-SETTINGS = {"mmd": MMD(width=0.3), "squared": Squared(width=0.3, step_size=0.1)}  # in place of the defaults
+SETTINGS = {  # in place of the defaults, with steps that show in a few calls
+    "mmd": MMD(width=0.3),
+    "squared": Squared(width=0.3, step_size=0.1),
+    "relative": Relative(width=0.3),
+    "wasserstein": Wasserstein(scale=1.0, step_size=0.1),
+    "energy": Energy(scale=1.0, step_size=0.3),
+    "sliced": Sliced(scale=1.0, step_size=0.1),
+}
 ALL = [
     *(pytest.param(SETTINGS.get(name, kind()), id=name) for name, kind in DIVERGENCES.items()),
-    pytest.param(Wasserstein(critic="network", pretrain=0, learning_rate=1e-2), id="network"),
+    pytest.param(Wasserstein("network", 1.0, step_size=0.1, pretrain=0, learning_rate=1e-2), id="network"),
 ]
 
 

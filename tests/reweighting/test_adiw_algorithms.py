@@ -111,7 +111,7 @@ PARAMETRIC: dict[str, tuple[Any, Callable[..., Array], Callable[..., Array]]] = 
 def test_algorithm_1_with_weights(steps: int) -> None:
     rng = np.random.default_rng(1)
     x, x_val = rng.exponential(1.0, (NUM_TRAIN, 1)), rng.exponential(0.5, (NUM_VAL, 1))
-    reweight = make(x_val, np.zeros(NUM_VAL), MMD(width=WIDTH, step_size=0.02), steps=steps)
+    reweight = make(x_val, np.zeros(NUM_VAL), MMD(width=WIDTH, step_size=0.02, step="plain"), steps=steps)
     store = np.ones(NUM_TRAIN)
     batches = epochs(3)
     for index, val_index in zip(batches, val_indices(len(batches)), strict=True):
@@ -155,7 +155,7 @@ def test_algorithm_1_with_the_wasserstein_distance() -> None:
     """
     rng = np.random.default_rng(3)
     x, x_val = rng.exponential(1.0, (NUM_TRAIN, 1)), rng.exponential(0.5, (NUM_VAL, 1))
-    reweight = make(x_val, np.zeros(NUM_VAL), Wasserstein(step_size=0.2), val_batch=7)
+    reweight = make(x_val, np.zeros(NUM_VAL), Wasserstein(scale=1.0, step_size=0.2), val_batch=7)
 
     def gradient(w: Array, z: Array, v: Array) -> Array:
         return -ref.wasserstein_critic_1d(w, z, v)[0]
@@ -196,7 +196,12 @@ def test_algorithm_2_with_weights(steps: int) -> None:
     x, y, x_val, y_val = classwise_problem(4)
     transform = Features(class_prior=torch.tensor(RATIO))
     reweight = make(
-        x_val, y_val, MMD(width=WIDTH, step_size=0.05), steps=steps, transform=transform, forward=features_forward
+        x_val,
+        y_val,
+        MMD(width=WIDTH, step_size=0.05, step="plain"),
+        steps=steps,
+        transform=transform,
+        forward=features_forward,
     )
     store, batches, kinds = np.ones(NUM_TRAIN), epochs(4), set()
     for index, val_index in zip(batches, val_indices(len(batches)), strict=True):

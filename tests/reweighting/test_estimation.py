@@ -211,7 +211,7 @@ def test_a_result_can_be_evaluated_later(divergence: Divergence) -> None:
 
 
 def test_descend_is_steps_of_project_after_gradient() -> None:
-    problem = MMD(width=0.5).problem(match(Z_TRAIN[:, None], Z_VAL[:, None]))
+    problem = MMD(width=0.5, step="plain").problem(match(Z_TRAIN[:, None], Z_VAL[:, None]))
     params = torch.linspace(0.5, 1.5, 5)
     expected = params
     for _ in range(3):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.divergences.kl import KLProblem, Update
+from adiw.divergences.kl import KLProblem
+from adiw.divergences.settings import Update
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_max, group_sum, masked, per_sample
 from adiw.matching.kernels import Width, kernel_to, resolve_width

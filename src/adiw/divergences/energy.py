@@ -31,13 +31,13 @@ class Energy:
 
     >>> import adiw
     >>> z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
-    >>> weights, _ = adiw.estimate_weights(z_train, z_val, Energy(), steps=20)
+    >>> weights, _ = adiw.estimate_weights(z_train, z_val, Energy(), steps=40)
     >>> bool(weights[2] < 0.05)
     True
     """
 
-    step_size: float = 0.3
-    scale: Width = 1.0
+    step_size: float = 0.05
+    scale: Width = "auto"
     side: ClassVar[Side] = "train"
     cost: ClassVar[str] = "n (n + m)"
 

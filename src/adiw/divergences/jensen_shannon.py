@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from adiw.divergences.density_ratio import DensityRatioProblem, kernel_model
-from adiw.divergences.kl import Update
-from adiw.divergences.protocol import Side
-from adiw.divergences.settings import check_choice, check_step_size, check_width
+from adiw.divergences.settings import RatioSettings
 from adiw.matching.batches import MatchedBatches
-from adiw.matching.kernels import Width
 
 
 @dataclass(frozen=True)
-class JensenShannon:
+class JensenShannon(RatioSettings):
     """Jensen-Shannon divergence (logistic loss).
 
     min_beta mean_i log(1 + r_i) + mean_j log(1 + 1 / r_j)  subject to  beta >= 0,  mean_i r_i = 1,
     over training samples i and validation samples j. It is the logistic loss of a classifier with the odds
-    r = beta'psi, which are the weights. It is not convex in beta; a step lowers it.
+    r = beta'psi, which are the weights. It is not convex in beta.
 
     Args:
-        width: sigma of the kernel, or "auto" (a third of the typical distance: about 0.5 on cross-entropy).
-        step_size: eta.
-        update: how a step returns to the feasible set, as for ``KL``.
+        width, step_size, update: as for ``KL``.
 
     >>> import adiw, torch
     >>> z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
@@ -34,17 +28,6 @@ class JensenShannon:
     >>> [round(w, 2) for w in weights.tolist()]
     [1.5, 1.5, 0.0]
     """
-
-    width: Width = 0.5
-    step_size: float = 0.05
-    update: Update = "optimum"
-    side: ClassVar[Side] = "val"
-    cost: ClassVar[str] = "m (n + m)"
-
-    def __post_init__(self) -> None:
-        check_width(self)
-        check_step_size(self)
-        check_choice(self, "update", ("rescale", "optimum", "euclidean"))
 
     def problem(self, batches: MatchedBatches) -> JensenShannonProblem:
         return JensenShannonProblem(*kernel_model(batches, self.width, self.update))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from adiw.divergences.protocol import Side
-from adiw.divergences.settings import check_choice, check_step_size, check_width
+from adiw.divergences.settings import RatioSettings, Update
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, per_sample
-from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.kernels import kernel_to, resolve_width
 from adiw.matching.projections import (
     clamp_rescale,
     clamp_to_one,
@@ -22,11 +20,9 @@ from adiw.matching.projections import (
     weighted_simplex,
 )
 
-Update = Literal["rescale", "optimum", "euclidean"]
-
 
 @dataclass(frozen=True)
-class KL:
+class KL(RatioSettings):
     """Kullback-Leibler divergence (KLIEP).
 
     min_beta -mean_j log beta'psi(z_j^val)  subject to  beta >= 0,  beta'psi_bar = 1   (Eq. ADIW_kliep_emp).
@@ -49,17 +45,6 @@ class KL:
     >>> [round(w, 2) for w in weights.tolist()]
     [1.5, 1.5, 0.0]
     """
-
-    width: Width = 0.5
-    step_size: float = 0.5
-    update: Update = "rescale"
-    side: ClassVar[Side] = "val"
-    cost: ClassVar[str] = "m (n + m)"
-
-    def __post_init__(self) -> None:
-        check_width(self)
-        check_step_size(self)
-        check_choice(self, "update", ("rescale", "optimum", "euclidean"))
 
     def problem(self, batches: MatchedBatches) -> KLProblem:
         width = resolve_width(self.width, batches, fraction=1 / 3)

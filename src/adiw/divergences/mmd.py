@@ -30,9 +30,9 @@ class MMD:
         step_size: eta; the gradient 2(Kw - k) is not divided by n.
         upper: largest weight.
         slack: largest distance of the mean weight from one; None for DIW's (sqrt(n) - 1) / sqrt(n).
-        step: "plain" moves each weight by eta times its gradient (the paper's step). It overshoots where many losses
-            are nearly equal. "local" divides each weight's step by sum_j K_ij, the number of samples nearby, and
-            equals the plain step for a sample without neighbours.
+        step: "local" divides each weight's step by sum_j K_ij, the number of samples nearby. "plain", the paper's
+            step, moves each weight by eta times its gradient, as "local" does for a sample without neighbours; it
+            overshoots where many losses are nearly equal.
         kernel: "gaussian"; "laplace", exp(-d / width), which also sees small differences far apart;
             "rational-quadratic", 1 / (1 + d^2 / (2 width^2)), which reaches further; "linear", a'b / width^2, which
             compares means only and needs step="local" and a width of the size of z.
@@ -47,7 +47,7 @@ class MMD:
     step_size: float = 0.1
     upper: float = 50.0
     slack: float | None = None
-    step: Literal["plain", "local"] = "plain"
+    step: Literal["plain", "local"] = "local"
     kernel: Literal["gaussian", "laplace", "rational-quadratic", "linear"] = "gaussian"
     side: ClassVar[Side] = "train"
     cost: ClassVar[str] = "n (n + m)"

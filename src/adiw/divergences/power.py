@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from adiw.argument_checks import is_number
 from adiw.divergences.density_ratio import DensityRatioProblem, kernel_model
-from adiw.divergences.kl import Update
-from adiw.divergences.protocol import Side
-from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width
+from adiw.divergences.settings import RatioSettings, check_setting
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, is_included, per_sample
-from adiw.matching.kernels import Width
 from adiw.matching.projections import smallest_mass
 
 
 @dataclass(frozen=True)
-class Power:
+class Power(RatioSettings):
     """Power divergence (Cressie and Read), by default Pearson's chi-square.
 
     D(p_val, p_train) = E_train[r^(1+power) - r] / (power (1+power)) for the density ratio r: Pearson's chi-square at
@@ -32,10 +28,8 @@ class Power:
     The weights are s^(1-q), divided by their mean.
 
     Args:
-        width: sigma of the kernel, or "auto" (a third of the typical distance: about 0.5 on cross-entropy).
-        step_size: eta.
+        width, step_size, update: as for ``KL``.
         power: the member of the family, at least -1/2. Larger powers give flatter weights after few steps.
-        update: how a step returns to the feasible set, as for ``KL``.
 
     >>> import adiw
     >>> z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
@@ -44,18 +38,11 @@ class Power:
     [1.5, 1.5, 0.0]
     """
 
-    width: Width = 0.5
-    step_size: float = 0.5
     power: float = 1.0
-    update: Update = "optimum"
-    side: ClassVar[Side] = "val"
-    cost: ClassVar[str] = "m (n + m)"
 
     def __post_init__(self) -> None:
-        check_width(self)
-        check_step_size(self)
+        super().__post_init__()
         check_setting(self, "power", is_number(self.power, least=-0.5), "a number from -0.5")
-        check_choice(self, "update", ("rescale", "optimum", "euclidean"))
 
     def problem(self, batches: MatchedBatches) -> PowerProblem:
         return PowerProblem(*kernel_model(batches, self.width, self.update), self.power / (1 + self.power))
@@ -74,7 +61,7 @@ class Hellinger(Power):
     [1.5, 1.5, 0.0]
     """
 
-    step_size: float = 0.005  # of a steep objective
+    step_size: float = 0.05  # of a steep objective
     power: float = -0.5
 
 

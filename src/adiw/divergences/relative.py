@@ -42,7 +42,7 @@ class Relative:
     [1.36, 1.36, 0.0]
     """
 
-    width: Width = "auto"
+    width: Width = 0.01
     step_size: float = 0.1
     alpha: float = 0.2
     penalty: float = 1e-5

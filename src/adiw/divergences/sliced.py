@@ -33,13 +33,13 @@ class Sliced:
 
     >>> import adiw
     >>> z_train, z_val = torch.tensor([[0.1, 0.0], [0.2, 0.1], [5.0, 4.0]]), torch.tensor([[0.1, 0.0], [0.2, 0.1]])
-    >>> weights, _ = adiw.estimate_weights(z_train, z_val, Sliced(), steps=9)
+    >>> weights, _ = adiw.estimate_weights(z_train, z_val, Sliced(), steps=40)
     >>> bool(weights[2] < 0.05)
     True
     """
 
-    step_size: float = 0.1
-    scale: Width = 1.0
+    step_size: float = 0.03
+    scale: Width = "auto"
     directions: int = 64
     side: ClassVar[Side] = "train"
     cost: ClassVar[str] = "k (n + m) log(n + m) for k directions"

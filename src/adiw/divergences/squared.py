@@ -37,7 +37,7 @@ class Squared:
     [1.5, 1.5, 0.0]
     """
 
-    width: Width = 0.01
+    width: Width = 0.1
     step_size: float = 0.01
     penalty: float = 1e-5
     side: ClassVar[Side] = "val"

@@ -142,7 +142,7 @@ class Settings:
         None, "Critic of ADIW-WA: auto, exact or network", choices=("auto", "exact", "network"), unset="auto"
     )
     step: str | None = _method(
-        None, "Step of ADIW-KM: plain (the paper's) or local", choices=("plain", "local"), unset="plain"
+        None, "Step of ADIW-KM: plain (the paper's) or local", choices=("plain", "local"), unset="local"
     )
     set: str | None = _method(
         None,

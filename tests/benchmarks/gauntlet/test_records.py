@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import adiw
 from benchmarks.gauntlet import __main__ as command
 from benchmarks.gauntlet import halves, records, running
 from benchmarks.gauntlet.halves import RefusedError
@@ -48,6 +49,16 @@ def test_a_record_counts_while_its_task_has_the_same_settings(tmp_path: Path) ->
     longer = replace(TASKS["cancer"], length=replace(TASKS["cancer"].length, steps=99))
     assert records.read(TASKS | {"cancer": longer}, path) == {}
     assert len(records.read(TASKS, path)) == 1
+
+
+def test_a_record_of_a_divergence_counts_while_its_defaults_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    settings = {"task": TASKS["cancer"].settings()}
+    today = record(method="kl") | {"settings": settings | {"method": repr(adiw.divergences.KL())}}
+    former = record(method="kl", seed=1) | {"settings": settings | {"method": "KL(width=7.0)"}}
+    for made in (today, former):
+        records.append(made, path)
+    assert records.read(TASKS, path) == {("cancer", "kl", 0): today}
 
 
 def test_what_is_recorded_is_not_planned_again() -> None:
