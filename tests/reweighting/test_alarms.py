@@ -132,7 +132,8 @@ def test_weights_that_follow_errors_may_move_the_class_mix() -> None:
     assert names(class_alarms((labels == 1).float(), labels, labels, trusted)) == ["weights follow a class"]
     somewhat = torch.where(labels == 0, 0.4, 1.0) * (labels == truth)  # a little less than the errors explain
     assert class_alarms(somewhat, labels, truth, trusted) == []
-    assert class_alarms(torch.ones(1000), labels, truth, truth[:200]) == []  # equal weights follow nothing
+    nearly_equal = torch.where(labels == 0, 1.15, 1.0)  # they hardly change the mix of the given labels
+    assert class_alarms(nearly_equal, labels, truth, truth[:200]) == []
 
 
 def test_a_class_that_the_network_does_not_learn_has_right_labels() -> None:
