@@ -130,6 +130,10 @@ def test_weights_that_follow_errors_may_move_the_class_mix() -> None:
     trusted = torch.arange(200) % 2
     assert class_alarms((labels == truth).float(), labels, truth, trusted) == []
     assert names(class_alarms((labels == 1).float(), labels, labels, trusted)) == ["weights follow a class"]
+    somewhat = torch.where(labels == 0, 0.4, 1.0) * (labels == truth)  # a little less than the errors explain
+    assert class_alarms(somewhat, labels, truth, trusted) == []
+    nearly_equal = torch.where((labels == 0) & (truth == 0), 2.0, 1.0)  # the mix of the given labels hardly changes
+    assert class_alarms(nearly_equal, labels, truth, truth[:200]) == []
 
 
 def test_a_class_that_the_network_does_not_learn_has_right_labels() -> None:
@@ -139,6 +143,8 @@ def test_a_class_that_the_network_does_not_learn_has_right_labels() -> None:
     right = alarms_by_class.right_labels(labels, predicted, trusted, known)
     assert right.tolist() == pytest.approx([500, 500], rel=0.05)
     weights = torch.where(labels == 0, 1.6, 0.2)
+    errors = torch.where(labels == predicted, 1.6, 0.2)  # these follow the predictions, whose alarm is another one
+    assert alarms_by_class.class_alarms(errors, labels, predicted, trusted, right) == []
     assert names(alarms_by_class.class_alarms(weights, labels, predicted, trusted, right)) == [
         "weights follow a class"
     ]
