@@ -61,7 +61,7 @@ class Hellinger(Power):
     [1.5, 1.5, 0.0]
     """
 
-    step_size: float = 0.05  # of a steep objective
+    step_size: float = 0.01  # of a steep objective
     power: float = -0.5
 
 
