@@ -32,7 +32,11 @@ ELSEWHERE = {
         for name in ("plain-pytorch", "lightning", "huggingface")
     },
 }
-NEEDS = {"docs/scikit-learn.md": ("skorch", "pandas"), "docs/data-sets.md": ("pandas",)}
+NEEDS = {
+    "docs/scikit-learn.md": ("skorch", "pandas"),
+    "docs/data-sets.md": ("pandas",),
+    "docs/language-models.md": ("transformers", "trl"),
+}
 SHELL = {"sh", ""}  # the blocks of the README have no language
 
 

@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # Whether higher is better: an error must fall to the margin times itself, a score must rise by the margin.
 SCORES = {
     "covariate_shift": False,
+    "language_model": False,
     "multi_label": True,
     "regression": False,
     "segmentation": True,
@@ -33,6 +34,8 @@ def _one_thread() -> Iterator[None]:
 def test_weights_help_by_the_stated_margin(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "covariate_shift":
         pytest.importorskip("sklearn", reason="needs the extra adiw[classic]")
+    if name == "language_model":
+        pytest.importorskip("transformers", reason="needs the extra adiw[hf]")
     example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
     figures, margin = example["main"](), example["MARGIN"]
     assert set(figures) == {"plain", "weighted"}

@@ -7,7 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
+
+from adiw.integrations.token_losses import IGNORED
 
 DataCollator = Callable[[list[Any]], Any]
 
@@ -27,8 +30,29 @@ class CollateWithIndex:
             raise TypeError(f"training samples must be mappings of columns, got {type(samples[0]).__name__}")
         index = torch.tensor([sample["index"] for sample in samples])
         batch = self.collator([{key: sample[key] for key in sample if key != "index"} for sample in samples])
+        _check_rows(batch, len(index))
         batch["index"] = index
         return batch
+
+
+def _check_rows(batch: Any, count: int) -> None:
+    """Raise if the collator joined the sequences in one row and they cannot be told apart."""
+    ids = batch.get("input_ids")
+    if not isinstance(ids, Tensor) or len(ids) == count:
+        return
+    if "position_ids" not in batch or len(ids) != 1:
+        raise ValueError(
+            f"the data collator made {len(ids)} rows of {count} samples, without position_ids that tell where each "
+            "begins: use a collator with one row for each sample, or one that returns position_ids"
+        )
+    position = batch["position_ids"][0]
+    starts = (position == position[:1]).nonzero().flatten()
+    filled = batch["labels"][0, starts[count] :] if len(starts) > count else position[:0]
+    if len(starts) < count or bool((filled != IGNORED).any()):
+        raise ValueError(
+            f"{count} samples became {len(starts)} sequences: leave out empty samples, and turn packing off, "
+            "because a weight belongs to one sequence"
+        )
 
 
 class Collated(Dataset[dict[str, Tensor]]):
@@ -65,6 +89,8 @@ def _collate(dataset: Any, collator: DataCollator) -> dict[str, Any]:
         raise TypeError(f"trusted set: expected a data collator, got {type(collator).__name__}")
     try:
         batch = collator([dataset[i] for i in range(len(dataset))])
+        if _is_joined(batch, len(dataset)):
+            batch = _pad([collator([dataset[i]]) for i in range(len(dataset))])
     except Exception as error:
         raise TypeError(
             f"trusted set: the data collator fails on its samples ({type(error).__name__}: {error}): pass samples "
@@ -73,3 +99,19 @@ def _collate(dataset: Any, collator: DataCollator) -> dict[str, Any]:
     if not isinstance(batch, Mapping) or not batch:
         raise TypeError(f"trusted set: expected a mapping of columns from the data collator, got {batch!r:.50}")
     return dict(batch)
+
+
+def _is_joined(batch: Any, count: int) -> bool:
+    """Whether a data collator without padding joined several sequences in one row."""
+    return isinstance(batch, Mapping) and "position_ids" in batch and len(batch["input_ids"]) == 1 < count
+
+
+def _pad(rows: list[Any]) -> dict[str, Tensor]:
+    """One batch with padding from single sequences (1, tokens)."""
+    lengths = torch.tensor([row["input_ids"].shape[1] for row in rows])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    ids, labels = (
+        pad_sequence([row[name][0] for row in rows], batch_first=True, padding_value=value)
+        for name, value in (("input_ids", 0), ("labels", IGNORED))
+    )
+    return {"input_ids": ids, "labels": labels, "attention_mask": mask.long()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from adiw.engine.checkpoint import load_file, save_file
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
 from adiw.integrations.data_collators import Collated, CollateWithIndex
+from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, check_labels, labels_of, predicts_next
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
 else:
     Trainer = object  # the user's class has transformers.Trainer as its second base
 
-__all__ = ["ADIW", "Collated", "Indexed", "ReweightingMixin", "classify"]
+__all__ = ["ADIW", "ClassLosses", "Collated", "Indexed", "ReweightingMixin", "classify"]
 
 FILE = "adiw.pt"  # in each checkpoint folder
 
 
 def classify(model: nn.Module, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(logits, labels) of a classifier for a batch of columns, for custom training loops.
+    """(logits, labels) of a model for a batch of columns, for custom training loops.
+
+    The labels of a language model are shifted: each is the token after the one that the logits belong to.
 
     A training batch must have the column "index", which is not passed to the model.
     """
@@ -59,14 +63,16 @@ def _logits_and_labels(model: nn.Module, batch: dict[str, Any]) -> tuple[Any, An
             f'batches have no "labels", only {", ".join(batch)}: if the forward of the model has no argument labels, '
             'use TrainingArguments(label_names=["labels"]); for other names, override outputs_and_targets'
         )
-    inputs = {key: value for key, value in batch.items() if key != "labels"}
+    if isinstance(batch["labels"], Tensor) and batch["labels"].numel() == 0:
+        raise ValueError(f"labels are {tuple(batch['labels'].shape)}: leave out sequences of length zero")
+    inputs = {key: value for key, value in batch.items() if key not in ("labels", "shift_labels")}
     outputs = model(**inputs)
     if not hasattr(outputs, "logits"):
         raise TypeError(
             f"the model returned {type(outputs).__name__} without .logits: use a model for classification, or "
             "override outputs_and_targets"
         )
-    return outputs.logits, batch["labels"]
+    return outputs.logits, labels_of(model, batch)
 
 
 def _shown(pair: Any) -> str:
@@ -83,12 +89,16 @@ class ReweightingMixin(Trainer):
     Attributes:
         trusted_set: the trusted samples, with the columns of ``train_dataset``; not needed where the training set is
             ``adiw.Indexed(train_set, trusted)``, which trains on them as well.
+        join_trusted: also train on the ``trusted_set``, for trainers such as trl's ``SFTTrainer`` that do not accept
+            an ``adiw.Indexed``.
         method: the weighting method, created when training starts.
     """
 
     trusted_set: Any = None
+    join_trusted: bool = False
     method: WeightingMethod | None = None
     _method_of: Any = None  # the model that the method was created for
+    _formatting_func: Any  # set by trl's SFTTrainer
     _signature_columns: Any  # set by the Trainer: the columns that remove_unused_columns keeps
 
     def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> WeightingMethod:
@@ -96,8 +106,12 @@ class ReweightingMixin(Trainer):
 
         ``val_set`` has the trusted samples after the data collator, as ``outputs_and_targets`` takes them.
         """
-        criterion = nn.CrossEntropyLoss(reduction="none")
-        return ADIW(model, criterion, val_set, num_train, forward=self.outputs_and_targets)
+        criterion, forward = ClassLosses(), self.outputs_and_targets
+        if not predicts_next(model):
+            return ADIW(model, criterion, val_set, num_train, forward=forward)
+        # Trusted sequences need no more memory than a training batch, and are evaluated between optimizer steps.
+        refresh, every = self.args.per_device_train_batch_size, 4 * self.args.gradient_accumulation_steps
+        return ADIW(model, criterion, val_set, num_train, forward=forward, val_refresh=refresh, val_every=every)
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments of the criterion for a training or trusted batch: logits and labels unless overridden."""
@@ -123,7 +137,10 @@ class ReweightingMixin(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Any = None,
     ) -> Any:
-        """mean(w * loss) in training; the Trainer's own loss in evaluation."""
+        """mean(w * loss) in training; the Trainer's own loss in evaluation.
+
+        With ``num_items_in_batch``, it is sum(w * loss) of this batch / the number of items of the optimizer step.
+        """
         if not model.training or self.method is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         if "index" not in inputs:
@@ -137,13 +154,18 @@ class ReweightingMixin(Trainer):
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"outputs_and_targets must return (outputs, targets), got {_shown(pair)}")
         outputs, targets = pair
-        loss = self.method(outputs, targets, index, batch)
+        loss = self.method(outputs, by_sequence(targets, batch, len(index)), index, batch)
+        if num_items_in_batch is not None:
+            loss = loss * self._share(labels_of(model, batch), num_items_in_batch)
         return (loss, {"logits": outputs}) if return_outputs else loss
 
-    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: torch.device) -> tuple[Any, None]:
-        """Batches to accumulate, without an item count: the Trainer then averages their losses, which are means."""
-        samples, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
-        return samples, None
+    def _share(self, labels: Tensor, num_items_in_batch: Any) -> Tensor:
+        """The items of this batch divided by those of the optimizer step, of all processes together."""
+        items, total = (labels != IGNORED).sum(), torch.as_tensor(num_items_in_batch).max()
+        if self.args.world_size > 1:
+            items = self.accelerator.reduce(items)
+            total = total * (1 if self.args.average_tokens_across_devices else self.args.world_size)
+        return items / total.clamp_min(1)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The Trainer's DataLoader with "index" in its batches; creates the method if there is none."""
@@ -165,16 +187,28 @@ class ReweightingMixin(Trainer):
         """Create the method, or check that the method of an earlier call fits the training set."""
         check_trainable(model)
         self._check_settings()
+        if self.join_trusted and checks.joined_samples(self.train_dataset) is None:
+            self.train_dataset = Indexed(self.train_dataset, self._prepared(self.trusted_set))
         num_train = checks.count_samples(self.train_dataset)
         if self.method is None or self._method_of is not model:
             joined = checks.joined_samples(self.train_dataset)
-            loader = self.get_test_dataloader(self.trusted_set if joined is None else joined)
+            loader = self.get_test_dataloader(self._prepared(self.trusted_set) if joined is None else joined)
             trusted: Any = Collated(loader.dataset, loader.collate_fn)  # the collator removes unused columns
+            check_labels(model, trusted.columns)
             if joined is not None:
                 trusted = TrustedSamples(trusted, joined.index)
             self.method = checks.check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
             self._method_of = model
         checks.check_length(self.method, self.train_dataset)
+
+    def _prepared(self, trusted: Any) -> Any:
+        """The trusted samples as trl's ``SFTTrainer`` prepares training samples: with tokens and labels."""
+        prepare = getattr(self, "_prepare_dataset", None)
+        if prepare is None or getattr(self, "_skip_prepare_dataset", False):
+            return trusted
+        args: Any = copy(self.args)
+        args.shuffle_dataset = False
+        return prepare(trusted, self.processing_class, args, False, self._formatting_func, "trusted")
 
     def _check_settings(self) -> None:
         if self.trusted_set is None and checks.joined_samples(self.train_dataset) is None:
@@ -185,6 +219,17 @@ class ReweightingMixin(Trainer):
             raise ValueError(
                 "DeepSpeed and FSDP split the model, and trusted samples need all of it in every process: turn them "
                 "off, so that several processes train with DistributedDataParallel"
+            )
+        if getattr(self.args, "packing", False):
+            raise ValueError(
+                "packing joins sequences before they have an index, so that they cannot have weights of their own: "
+                "use packing=False, and padding_free=True to train without padding"
+            )
+        loss_type = getattr(self.args, "loss_type", "nll")  # of trl's SFTConfig
+        if loss_type != "nll":
+            raise ValueError(
+                f'loss_type="{loss_type}" would not be used: override make_reweight and pass ADIW a '
+                "criterion with one loss per token"
             )
         if self.compute_loss_func is not None or self.args.label_smoothing_factor > 0:
             raise ValueError(
