@@ -18,6 +18,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Generator, Tensor, nn
+from torch.distributed.checkpoint import state_dict as states
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
@@ -26,6 +28,7 @@ from adiw.baselines import DIW, L2R, MWNet, Random, Uniform
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 
 NUM_TRAIN, BATCH, NUM_VAL, CLASSES = 96, 24, 37, 4
+WHOLE = states.StateDictOptions(full_state_dict=True)
 
 
 VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
@@ -75,17 +78,19 @@ def train(
     even: bool = False,
     batches: Sequence[Tensor] | None = None,
     nudge: float = 0.0,
+    sharded: bool = False,
 ) -> dict[str, Any]:
     """The weights, parameters and state after these steps in process ``rank`` of ``size``.
 
     ``settings`` are those of ADIW, or of the "method" in them. Unless ``even``, some batches have up to four samples
     less, so that the parts of the processes differ in size. ``batches`` replaces the batches of this process.
-    The initial parameters of the network are multiplied by 1 + ``nudge``.
+    The initial parameters of the network are multiplied by 1 + ``nudge``. With ``sharded`` each process has a part of
+    every parameter (FSDP2) instead of a copy of the network.
     """
     torch.set_num_threads(1)
     x, y, val = data()
     plain = network(1 + nudge)
-    model = DistributedDataParallel(plain) if size > 1 else plain
+    model = split(plain) if sharded else DistributedDataParallel(plain) if size > 1 else plain
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
     # Seeds differ between the processes: the state that they share must come from rank 0.
     given = {"val_batch": 17, "generator": Generator().manual_seed(rank), **settings}
@@ -100,8 +105,9 @@ def train(
     reweight = method(model, nn.CrossEntropyLoss(reduction="none"), trusted, NUM_TRAIN, **given).double()
     if state is not None:
         state = copy.deepcopy(state)  # the processes share its memory
-        plain.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        states.set_state_dict(
+            plain, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"], options=WHOLE
+        )
         reweight.load_state_dict(state["reweight"])
     for step in steps:
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[
@@ -111,16 +117,21 @@ def train(
         reweight(model(x[index]), y[index], index, inputs=x[index]).backward()
         optimizer.step()
         optimizer.zero_grad()
+    parameters, moments = states.get_state_dict(plain, optimizer, options=WHOLE)
     return {
         "weights": reweight.weights.clone(),
-        "parameters": [parameter.detach().clone() for parameter in plain.parameters()],
+        "parameters": [parameter.detach().clone() for parameter in parameters.values()],
         "nonfinite": reweight.weight_state.nonfinite.clone(),
-        "state": {
-            "model": plain.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "reweight": reweight.state_dict(),
-        },
+        "state": {"model": parameters, "optimizer": moments, "reweight": reweight.state_dict()},
     }
+
+
+def split(model: nn.Sequential) -> nn.Module:
+    """The network with each parameter split over all processes."""
+    for layer in model:
+        if any(True for _ in layer.parameters()):
+            fully_shard(layer)
+    return fully_shard(model)
 
 
 def under_torchrun(monkeypatch: pytest.MonkeyPatch, rank: int = 0, size: int = 1) -> None:

@@ -1,4 +1,7 @@
-"""Two and four processes with a part of each batch must give the weights of one process with the whole batch."""
+"""Two and four processes with a part of each batch must give the weights of one process with the whole batch.
+
+The processes have copies of the model, and for some variants also parts of it (FSDP2, ``fully_shard``).
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ SENSITIVE: dict[str, Callable[[], dict[str, Any]]] = {
     "mmd auto": lambda: {"divergence": MMD(width="auto")},
     "mmd local auto": lambda: {"divergence": MMD(width="auto", step="local")},
 }
+SPLIT = ("default", "kl", "mmd", "squared", "wasserstein")  # also trained with parts of the model
+BY_PARTS = ", FSDP2"
 STEADY = {**VARIANTS, **MORE}
 DRAWN = (*EVEN, "features network")
 PARTS = slice(0, 1), slice(1, None)  # of ``outcome``: weights, parameters
@@ -72,6 +77,8 @@ def work(rank: int, size: int, steps: int, saved: str = "") -> tuple[Outcomes, d
     found, reached = {}, {}
     for name, make in STEADY.items():
         found[name] = [outcome(train(rank, size, make(), range(steps), even=name in DRAWN))]
+    for name in SPLIT if size > 1 else ():
+        found[name + BY_PARTS] = [outcome(train(rank, size, STEADY[name](), range(steps), sharded=True))]
     for name, make in SENSITIVE.items():
         found[name], reached[name] = in_stretches(rank, size, make, steps, states.get(name, []))
     return found, reached
@@ -103,7 +110,8 @@ def compare(steps: int) -> list[dict[str, Any]]:
         results = list(pool.map(lambda size: in_processes(size, work, steps, saved.name), SIZES))
     rows = []
     for size, processes in zip(SIZES, results, strict=True):
-        for name, expected in alone.items():
+        for name in processes[0][0]:
+            expected = alone[name.removesuffix(BY_PARTS)]
             far = [
                 [largest(found[part], kept[part]) for part in PARTS]
                 for process, _ in processes
@@ -121,7 +129,8 @@ def main() -> int:
     off = [row for row in rows if not max(row["weights"], row["parameters"]) <= BOUND]
     content = {
         "check": "processes",
-        "about": "2 and 4 processes against 1, same global batch: largest difference of weights and parameters",
+        "about": "2 and 4 processes against 1, same global batch, copies or parts (FSDP2) of the model: largest "
+        "difference of weights and parameters",
         "settings": {
             **{"steps": STEPS, "bound": BOUND, "dtype": "float64", "backend": "gloo", "batch norm": "absent"},
             **{"num_train": NUM_TRAIN, "batch": f"{BATCH - 4} to {BATCH}", "num_val": NUM_VAL, "dropout": "absent"},

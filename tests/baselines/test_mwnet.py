@@ -107,7 +107,7 @@ def test_state_holds_the_network_and_its_adam() -> None:
     step(reweight, model)
     state = reweight.state_dict()
     assert {"network.0.weight", "network.2.bias"} <= state.keys()
-    moments = state["_extra_state"]["adam"]["state"]
+    moments = state["_extra_state"][0]["adam"]["state"]
     assert len(moments) == 4
     assert all({"exp_avg", "exp_avg_sq", "step"} <= moment.keys() for moment in moments.values())
 

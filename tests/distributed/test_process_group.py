@@ -47,22 +47,6 @@ def alone() -> dict[str, Any]:
     return train_all(0, 1)
 
 
-@pytest.fixture(scope="module")
-def two() -> list[dict[str, Any]]:
-    return in_processes(2, work)
-
-
-@pytest.fixture(scope="module")
-def four(two: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return in_processes(4, work, two[0]["half"]["state"])
-
-
-@pytest.fixture(params=["two", "four"])
-def several(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = request.getfixturevalue(request.param)
-    return found
-
-
 def test_several_processes_give_the_same_weights_as_one(alone: dict[str, Any], several: list[dict[str, Any]]) -> None:
     for found in several:
         for name, expected in alone.items():
@@ -98,7 +82,7 @@ def loaded_by_rank_0(rank: int, size: int) -> Any:
 
 def test_a_state_loaded_by_rank_0_is_copied_to_all_processes(several: list[dict[str, Any]]) -> None:
     states = [found["loaded by rank 0"] for found in several]
-    theta = [state["_extra_state"]["memory"]["theta"] for state in states]
+    theta = [state["_extra_state"][0]["memory"]["theta"] for state in states]
     for other, memory in zip(states[1:], theta[1:], strict=True):
         torch.testing.assert_close(memory, theta[0], rtol=0, atol=0)
         assert torch.equal(other["val_stream.order"], states[0]["val_stream.order"])

@@ -9,9 +9,12 @@ from typing import Any
 import lightning.pytorch as pl
 import pytest
 import torch
-from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate import Accelerator, DataLoaderConfiguration, FullyShardedDataParallelPlugin
+from accelerate.state import AcceleratorState, DistributedType
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Generator, Tensor, nn
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 from transformers import Trainer, TrainingArguments
@@ -72,10 +75,22 @@ class Module(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.5)
 
 
+class SplitModule(Module):
+    def configure_model(self) -> None:
+        fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
+
+
 Found = tuple[Tensor, list[Tensor]]  # weights and parameters
 
 
-def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+def whole(parameters: Any, split: bool) -> list[Tensor]:
+    """Copies of the parameters. With ``split`` this process has only a part of each."""
+    found = list(parameters)
+    assert all(hasattr(parameter, "full_tensor") == split for parameter in found)
+    return [(parameter.full_tensor() if split else parameter).detach().clone() for parameter in found]
+
+
+def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
     trusted = TensorDataset(X[:9], Y[:9])
     callback = Reweighting(lambda module, num_train: ADIW(module, CRITERION, trusted, num_train, "kl"))
     checkpoints = ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)
@@ -84,31 +99,33 @@ def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None) 
         max_epochs=EPOCHS,
         accelerator="cpu",
         devices=size,
-        strategy="ddp" if size > 1 else "auto",
+        strategy=ModelParallelStrategy(size, 1) if split else "ddp" if size > 1 else "auto",
         use_distributed_sampler=False,
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    module, data = Module(), Indexed(TensorDataset(X, Y))
+    module, data = SplitModule() if split else Module(), Indexed(TensorDataset(X, Y))
     sampler = DistributedSampler(data, num_replicas=size, rank=rank)  # the same order for any number of processes
     trainer.fit(module, DataLoader(data, BATCH // size, sampler=sampler), ckpt_path=start)
     assert float(trainer.callback_metrics["weights/ess"]) == pytest.approx(callback.method.summary().ess)
-    return callback.weights.clone(), [parameter.detach().clone() for parameter in module.parameters()]
+    return callback.weights.clone(), whole(module.parameters(), split)
 
 
 class ReweightedTrainer(ReweightingMixin, Trainer):
     trusted_set = Rows(9)
 
 
-def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
     arguments = TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=EPOCHS,
         per_device_train_batch_size=BATCH // size,
         learning_rate=0.5,
         optim="sgd",
-        save_strategy="epoch",
+        save_strategy="no" if split else "epoch",
+        fsdp=split,
+        fsdp_config={"version": 2, "auto_wrap_policy": "NO_WRAP"} if split else None,
         label_names=["labels"],  # forward does not take them
         report_to="none",
         disable_tqdm=True,
@@ -116,12 +133,13 @@ def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None) ->
     )
     trainer = ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN))
     trainer.train(resume_from_checkpoint=None if start is None else str(start))
-    return trainer.weights.clone(), [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    return trainer.weights.clone(), whole(trainer.model.parameters(), split)
 
 
-def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
     order = DataLoaderConfiguration(use_seedable_sampler=True, data_seed=0)
-    accelerator = Accelerator(cpu=True, dataloader_config=order)
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="no_wrap") if split else None
+    accelerator = Accelerator(cpu=True, dataloader_config=order, fsdp_plugin=plugin)
     loader = DataLoader(Indexed(Rows(NUM_TRAIN)), BATCH // size, shuffle=True)
     model = Net()
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5), loader)
@@ -135,8 +153,9 @@ def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None)
             accelerator.backward(reweight(*classify(model, batch), batch["index"]))
             optimizer.step()
             optimizer.zero_grad()
-        accelerator.save_state(str(folder / f"epoch-{epoch + 1}"))
-    return reweight.weights.clone(), [parameter.detach().clone() for parameter in model.parameters()]
+        if not split:
+            accelerator.save_state(str(folder / f"epoch-{epoch + 1}"))
+    return reweight.weights.clone(), whole(model.parameters(), split)
 
 
 TRAINERS = {"lightning": by_lightning, "trainer": by_trainer, "accelerate": by_accelerate}
@@ -151,4 +170,21 @@ def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:
     for name, train in TRAINERS.items():
         torch.manual_seed(rank)  # shared state must come from the first process
         found[name] = train(rank, size, folder / name)
+    allow_fsdp_without_gpus()
+    for name, train in TRAINERS.items() if size > 1 else ():
+        AcceleratorState._reset_state()
+        torch.manual_seed(rank)
+        found[f"{name}, FSDP2"] = train(rank, size, folder / f"{name}-split", split=True)
     return found
+
+
+def allow_fsdp_without_gpus() -> None:
+    """accelerate, also in the Trainer, ignores FSDP on the CPU, where PyTorch supports it."""
+    start = AcceleratorState.__init__
+
+    def start_with_plugin(self: AcceleratorState, *given: Any, fsdp_plugin: Any = None, **settings: Any) -> None:
+        start(self, *given, fsdp_plugin=fsdp_plugin, **settings)
+        if fsdp_plugin is not None:
+            self.distributed_type, self.fsdp_plugin = DistributedType.FSDP, fsdp_plugin
+
+    AcceleratorState.__init__ = start_with_plugin

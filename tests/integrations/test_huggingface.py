@@ -251,7 +251,10 @@ def test_a_sampler_that_repeats_samples(tmp_path: Path) -> None:
 def test_a_model_that_is_split(tmp_path: Path) -> None:
     run = trainer(tmp_path)
     run.is_fsdp_enabled = True
-    with pytest.raises(ValueError, match=r"DeepSpeed and FSDP split the model.*turn them off"):
+    with pytest.raises(ValueError, match=r"DeepSpeed and FSDP1 do not allow: use FSDP2"):
+        run.train()
+    run.is_fsdp_enabled, run.is_deepspeed_enabled = False, True
+    with pytest.raises(ValueError, match=r"DeepSpeed and FSDP1 do not allow: use FSDP2"):
         run.train()
 
 

@@ -13,9 +13,10 @@ from tests.gloo_processes import under_torchrun
 PAGE = Path(__file__).parents[2] / "docs" / "several-processes.md"
 
 
-def test_the_code_runs_and_finds_the_wrong_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_runs_and_finds_the_wrong_labels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """In one process with torchrun's variables; other tests start several processes."""
     under_torchrun(monkeypatch)
+    monkeypatch.chdir(tmp_path)  # where the checkpoint is written
     names: dict[str, Any] = {}
     exec(
         compile("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)), PAGE.name, "exec"), names

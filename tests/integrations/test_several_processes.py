@@ -36,3 +36,15 @@ def test_two_processes_compute_what_one_computes_and_one_resumes_from_their_chec
     for weights, parameters in (found[0][name], found[1][name], resumed):
         torch.testing.assert_close(weights, alone[0], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(parameters, alone[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRAINERS)
+def test_two_processes_with_parts_of_the_model_compute_what_one_computes(
+    name: str, together: tuple[Path, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    alone = TRAINERS[name](0, 1, tmp_path)
+    for process in together[1]:
+        weights, parameters = process[f"{name}, FSDP2"]
+        torch.testing.assert_close(weights, alone[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(parameters, alone[1], rtol=1e-4, atol=1e-5)

@@ -11,7 +11,7 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 from adiw.reweighting.loss_shapes import Criterion
-from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode
+from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
 from adiw.reweighting.transforms import Features, LossValue
 from tests.gloo_processes import group_of_one
 
@@ -201,3 +201,10 @@ def test_join_is_an_error_that_names_the_alternative() -> None:
         watching.losses(wrapped(X), Y)
         with Join([wrapped]), pytest.raises(RuntimeError, match=r"Iterate over adiw.together\(loader\) instead"):
             watching.losses(wrapped(X), Y)
+
+
+@pytest.mark.parametrize("name", ["DeepSpeedEngine", "FullyShardedDataParallel"])
+def test_wrappers_that_allow_no_pass_in_between_are_refused(name: str) -> None:
+    engine = type(name, (nn.Linear,), {})(1, 1)
+    with pytest.raises(TypeError, match=rf"{name} does not allow .*fully_shard \(FSDP2\)"):
+        unwrap(engine)

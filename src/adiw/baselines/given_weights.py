@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.matching.weight_limits import rescale_to_mean_one
+from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
@@ -97,10 +98,11 @@ class Random(Uniform):
         weights = rectified_gaussian(len(step.index), losses, self.randomness.on(losses.device), step.is_sample)
         return self.weight_state.store(step, weights, step.finite)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        return {"randomness": self.randomness.state()}
+    def get_extra_state(self) -> tuple[dict[str, Any]]:
+        return one_value({"randomness": self.randomness.state()})
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Any) -> None:
+        state = from_one_value(state)
         self.randomness.restore(state["randomness"], self.weight_state.seen_steps.device)
 
 

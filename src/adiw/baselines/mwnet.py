@@ -12,6 +12,7 @@ from torch.optim import Adam, Optimizer
 from adiw.argument_checks import is_positive
 from adiw.baselines.functional_model import FunctionalModel
 from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
+from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
@@ -139,10 +140,11 @@ class MWNet(nn.Module):
         """Statistics of the weights; see ``adiw.ADIW.summary``."""
         return self.weight_state.summary(self.val_stream, bound=1.0)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        return {"adam": self.adam.state_dict()}
+    def get_extra_state(self) -> tuple[dict[str, Any]]:
+        return one_value({"adam": self.adam.state_dict()})
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Any) -> None:
+        state = from_one_value(state)
         self._load_adam(map_tensors(Tensor.clone, state["adam"]))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MWNet:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from adiw.distributed.agreement import Found, describe_difference, form_of
+from adiw.distributed.split_models import groups_of
 
 T = TypeVar("T")
 
@@ -42,7 +47,7 @@ class SingleProcess:
     size, rank = 1, 0
     offset = 0  # the first of this process's rows in what ``gather`` returns
 
-    def start(self, method: nn.Module, batch: Tensor) -> bool:
+    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None) -> bool:
         """Prepare the first step. Returns whether several processes start here."""
         launched = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
         if launched > 1 and not is_initialized():  # else each process would silently train on its own
@@ -50,7 +55,12 @@ class SingleProcess:
                 f"torchrun started {launched} processes, but they have no process group: call "
                 "torch.distributed.init_process_group() and wrap the model in DistributedDataParallel first"
             )
-        return False
+        return share_state(method, groups_of(model))
+
+    @contextmanager
+    def sharing_errors(self, device: torch.device) -> Iterator[None]:
+        """An error in this block is raised in all processes."""
+        yield
 
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
         """The rows of all processes, for each column."""
@@ -110,6 +120,8 @@ class ProcessGroup:
     def __init__(self, size: int, rank: int, group: Any = None) -> None:
         self.size, self.rank, self.group = size, rank, group
         self.capacity: int | None = None  # rows that each process sends, agreed on in the first step
+        self.device = torch.device("cpu")  # of the batches, known in the first step
+        self.agreed: set[str] = set()  # forms of columns that all processes have had
 
     @property
     def offset(self) -> int:
@@ -117,13 +129,48 @@ class ProcessGroup:
         assert self.capacity is not None  # set by start
         return self.rank * self.capacity
 
-    def start(self, method: nn.Module, batch: Tensor) -> bool:
-        """Agree on the number of rows that each process sends, and copy rank 0's state of ``method`` to all."""
+    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None) -> bool:
+        """Agree on the number of rows that each process sends, and copy rank 0's state of ``method`` to all.
+
+        Processes that have parts of ``model`` get it as well, also those of other groups (tensor-parallel ones).
+        """
+        self.device = batch.device
+        self._agree([batch], self.device)
         largest = torch.tensor(len(batch), device=batch.device)
         self._run(dist.all_reduce, largest, op=dist.ReduceOp.MAX)
         self.capacity = int(largest)
         self.broadcast_state(method)
+        share_state(method, groups_of(model))
         return True
+
+    @contextmanager
+    def sharing_errors(self, device: torch.device) -> Iterator[None]:
+        """An error in this block, which comes before ``start`` or ``gather``, is raised in all processes."""
+        try:
+            yield
+        except Exception as error:
+            self._agree(error, device)
+            raise
+
+    def _agree(self, found: Found, device: torch.device) -> None:
+        """Raise an error unless all processes have columns of the same form, or all an error, which each raises.
+
+        The comparison reads from the device. On a GPU it is left out once a form is known to be that of all; a later
+        error there ends its own process, and torchrun the others.
+        """
+        form, failed = form_of(found), isinstance(found, Exception)
+        if device.type != "cpu" and (bool(self.agreed) if failed else form in self.agreed):
+            return
+        code = zlib.crc32(form.encode())
+        extremes = torch.tensor([code, -code], device=device)
+        self._run(dist.all_reduce, extremes, op=dist.ReduceOp.MAX)
+        if int(extremes[0]) == -int(extremes[1]):
+            self.agreed.add(form)
+            return
+        forms: list[Any] = [None] * self.size
+        self._run(dist.all_gather_object, forms, (form, failed))
+        if not failed:
+            raise RuntimeError(describe_difference(forms))
 
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
         """The rows of all processes, (size * rows, ...), for each column (n, ...); None stays None.
@@ -132,21 +179,29 @@ class ProcessGroup:
         """
         rows = self.capacity if rows is None else rows
         assert rows is not None  # set by start
+        self._check_columns(columns, rows)
         return [self._gather(column, fill, rows) for column, fill in zip(columns, fills, strict=True)]
 
     def _gather(self, column: Tensor | None, fill: float, rows: int) -> Tensor | None:
         if column is None:
             return None
-        if len(column) > rows:
-            raise ValueError(
-                f"this batch has {len(column)} samples, but the largest first batch of all processes had {rows}: "
-                "later batches may be smaller, not larger"
-            )
         padded = column.new_full((rows, *column.shape[1:]), fill)
         padded[: len(column)] = column
         gathered = column.new_empty((self.size * rows, *column.shape[1:]))
         self._run(_all_gather, gathered, padded)
         return gathered
+
+    def _check_columns(self, columns: Sequence[Tensor | None], rows: int) -> None:
+        """Raise an error in all processes if one has more than ``rows`` rows, or columns of another form."""
+        given = [column for column in columns if column is not None]
+        device = given[0].device if given else self.device
+        with self.sharing_errors(device):
+            if any(len(column) > rows for column in given):
+                raise ValueError(
+                    f"this batch has {len(given[0])} samples, but the largest first batch of all processes had "
+                    f"{rows}: later batches may be smaller, not larger"
+                )
+        self._agree(columns, device)
 
     def split(self, values: Tensor) -> Tensor:
         """This process's part of ``values`` (n, ...), which all processes have.
@@ -236,6 +291,13 @@ class ProcessGroup:
                 "same step in all processes. If another process raised an error first, read that one "
                 f"({str(error).strip().splitlines()[0]})"
             ) from error
+
+
+def share_state(method: nn.Module, groups: Sequence[Any]) -> bool:
+    """Copy the state of ``method`` from the first process of each group. Returns whether there is a group."""
+    for group in groups:
+        ProcessGroup(dist.get_world_size(group), dist.get_rank(group), group).broadcast_state(method)
+    return bool(groups)
 
 
 Processes = SingleProcess | ProcessGroup

@@ -199,6 +199,8 @@ class ReweightingMixin(Trainer):
                 trusted = TrustedSamples(trusted, joined.index)
             self.method = checks.check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
             self._method_of = model
+            if self.is_fsdp_enabled:  # the model is moved to its device later, when it is split
+                self.method.to(self.args.device)
         checks.check_length(self.method, self.train_dataset)
 
     def _prepared(self, trusted: Any) -> Any:
@@ -215,10 +217,12 @@ class ReweightingMixin(Trainer):
             raise ValueError(
                 "there is no trusted set: class WeightedTrainer(ReweightingMixin, Trainer): trusted_set = ..."
             )
-        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
+        if self.is_deepspeed_enabled or (self.is_fsdp_enabled and getattr(plugin, "fsdp_version", 1) != 2):
             raise ValueError(
-                "DeepSpeed and FSDP split the model, and trusted samples need all of it in every process: turn them "
-                "off, so that several processes train with DistributedDataParallel"
+                "trusted samples pass through the model between its forward and backward pass, which DeepSpeed and "
+                'FSDP1 do not allow: use FSDP2, TrainingArguments(fsdp=..., fsdp_config={"version": 2}), or '
+                "neither, for DistributedDataParallel"
             )
         if getattr(self.args, "packing", False):
             raise ValueError(

@@ -20,7 +20,7 @@ from adiw.versions import require
 require("lightning", "2.4", "lightning")
 
 from lightning.pytorch import Callback, LightningModule, Trainer  # noqa: E402 (the version is checked first)
-from lightning.pytorch.strategies import DDPStrategy  # noqa: E402
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy  # noqa: E402
 
 # ADIW and Indexed are included so that a script needs one import only.
 __all__ = ["ADIW", "Indexed", "Reweighting", "weighted_loss"]
@@ -74,6 +74,7 @@ class Reweighting(Callback):
         if self.method is None or self._module is not pl_module:
             made = self.make(pl_module, checks.count_samples(_loader(trainer).dataset))
             self.method, self._module = checks.check_method(made, "make(module, num_train)"), pl_module
+        _check_group(trainer, self.method)
         checks.check_repeats(self.method, _loader(trainer))
         self.method.to(pl_module.device)  # before load_state_dict: generators are restored on the device
         if self._saved:
@@ -143,11 +144,24 @@ def weighted_loss(module: LightningModule, outputs: Any, targets: Any, index: Te
 
 
 def _check_strategy(trainer: Trainer) -> None:
-    """Refuse strategies that split the model: every process runs some trusted samples through all of it."""
-    if trainer.world_size > 1 and not isinstance(trainer.strategy, DDPStrategy):
+    """Allow DDP and FSDP2, in which trusted samples can pass through the model before its backward pass."""
+    if trainer.world_size > 1 and not isinstance(trainer.strategy, (DDPStrategy, ModelParallelStrategy)):
         raise ValueError(
-            f"{type(trainer.strategy).__name__} with {trainer.world_size} processes may split the model, and trusted "
-            'samples need all of it: use Trainer(strategy="ddp")'
+            f"{type(trainer.strategy).__name__} with {trainer.world_size} processes: trusted samples pass through "
+            "the model between its forward and backward pass, which DDP and FSDP2 allow: use "
+            'Trainer(strategy="ddp"), or strategy=ModelParallelStrategy() and fully_shard in configure_model'
+        )
+
+
+def _check_group(trainer: Trainer, method: WeightingMethod) -> None:
+    """With tensor parallelism the method must know which processes have different data."""
+    strategy = trainer.strategy
+    if not isinstance(strategy, ModelParallelStrategy) or method.weight_state.process_group is not None:
+        return
+    if strategy.device_mesh["tensor_parallel"].size() > 1:
+        raise ValueError(
+            "tensor-parallel processes have the same samples, which would count twice: pass "
+            'ADIW(..., process_group=module.device_mesh["data_parallel"].get_group())'
         )
 
 

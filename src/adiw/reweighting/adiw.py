@@ -19,6 +19,7 @@ from adiw.matching.weight_limits import Limits
 from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
+from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.loop_record import LoopRecord, class_columns
@@ -257,26 +258,29 @@ class ADIW(nn.Module):
             inputs: the inputs of the training pass (with ``forward``, the whole batch), needed with ``exact=True``.
             features: (n, ...) hidden-layer outputs, when ``Features`` has no layer to read them from.
         """
-        elements = self.evaluator.element_losses(outputs, targets)
-        losses, sizes = samples = elements.by_sample()
         if not self.training:
-            return samples.mean()
-        if torch.is_grad_enabled() and not losses.requires_grad:
-            check_trainable(self.evaluator.model)
-        if features is not None and isinstance(self.transform, LossValue):
-            raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
-        if index is not None and self.weight_state.is_stream:
-            raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
+            return self.evaluator.element_losses(outputs, targets).by_sample().mean()
+        with self.weight_state.sharing_errors():
+            elements = self.evaluator.element_losses(outputs, targets)
+            losses, sizes = elements.by_sample()
+            if torch.is_grad_enabled() and not losses.requires_grad:
+                check_trainable(self.evaluator.model)
+            if features is not None and isinstance(self.transform, LossValue):
+                raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
+            if index is not None and self.weight_state.is_stream:
+                raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
+            if self.unit == "sample" and self.exact:
+                reason = "exact=True takes z from a separate pass in evaluation mode"
+                pair = self.evaluator.training_batch(inputs, targets, reason)
+            elif self.unit == "sample":
+                with torch.no_grad():
+                    z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
         if self.unit == "element":
             return self._weighted_elements(elements, outputs, targets)
         batch = self.weight_state.gather(index, losses, self, sizes)
         with torch.no_grad():
             if self.exact:
-                reason = "exact=True takes z from a separate pass in evaluation mode"
-                pair = self.evaluator.training_batch(inputs, targets, reason)
                 z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-            else:
-                z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
             label, predicted = class_columns(outputs, targets, losses)
             own = [None if self._z_is_loss else z, group, label, predicted]
             columns = batch.processes.gather(own, [float("nan"), -1, -1, -1])
@@ -522,10 +526,11 @@ class ADIW(nn.Module):
         gradients = (parameter.grad for parameter in self.evaluator.model.parameters())
         return stationarity(gradients, learning_rate, self._last, self.divergence.step_size, self.steps)
 
-    def get_extra_state(self) -> dict[str, Any]:
-        return {"memory": self.memory, "randomness": self.randomness.state()}
+    def get_extra_state(self) -> tuple[dict[str, Any]]:
+        return one_value({"memory": self.memory, "randomness": self.randomness.state()})
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Any) -> None:
+        state = from_one_value(state)
         if not isinstance(state, dict) or not {"memory", "randomness"} <= state.keys():
             raise ValueError(f"this is not the state of an ADIW: expected memory and randomness, got {state!r}")
         device = self.weight_state.weight_slots.device

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.indexed import Indexed, TrustedSamples
@@ -57,6 +58,7 @@ def audit(
     loader = train_set if isinstance(train_set, DataLoader) else DataLoader(_indexed(train_set), batch_size=BATCH)
     index: list[Tensor] = []
     evaluator = reweight.evaluator
+    check_whole(evaluator.model, "an audit")
     parameter = next(evaluator.model.parameters(), reweight.weights)
     batches = _batches(loader, index, parameter.device, state.num_train, progress)
     found = observe(evaluator.model, evaluator.criterion, batches, evaluator.run)

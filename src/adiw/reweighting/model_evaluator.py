@@ -177,6 +177,11 @@ def check_trainable(model: nn.Module) -> None:
 def unwrap(model: nn.Module) -> nn.Module:
     """The model without DistributedDataParallel, which would communicate in every validation pass."""
     inner = getattr(model, "_orig_mod", model)  # torch.compile around the wrapper
+    if (kind := type(inner).__name__) in ("DeepSpeedEngine", "FullyShardedDataParallel"):
+        raise TypeError(
+            f"{kind} does not allow that trusted samples pass through the model between its forward and backward "
+            "pass: split the model with torch.distributed.fsdp.fully_shard (FSDP2), or use DistributedDataParallel"
+        )
     if not isinstance(inner, DistributedDataParallel):
         return model
     plain: nn.Module = inner.module

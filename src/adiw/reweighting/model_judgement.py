@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from adiw.argument_checks import kind_of
+from adiw.distributed.split_models import check_whole
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.loop_record import class_columns
 from adiw.reweighting.loss_shapes import no_autocast, per_sample_losses
@@ -37,6 +38,7 @@ def judge(evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tens
     """Evaluate ``model`` on the samples at ``index``, with the criterion and forward function of ``evaluator``."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"expected a model, an nn.Module that takes the same batches, got {kind_of(model)}")
+    check_whole(model, "verdict(held_out=...)")
     dataset = dataset if index is None else Subset(dataset, index.tolist())
     own = ModelEvaluator(unwrap(model), evaluator.criterion, evaluator.forward, LossValue())
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))

@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 
 from adiw.matching.groups import group_sum
 from adiw.matching.loss_ranks import RankWeights, class_factor, num_parts, rank_weights
+from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.weight_state import Step
@@ -128,10 +129,11 @@ class RankEstimator(nn.Module):
             weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
         return estimates, weights.to(old.dtype)
 
-    def get_extra_state(self) -> dict[str, Tensor | None]:
-        return {"factors": self.factors}
+    def get_extra_state(self) -> tuple[dict[str, Any]]:
+        return one_value({"factors": self.factors})
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Any) -> None:
+        state = from_one_value(state)
         if not isinstance(state, dict) or "factors" not in state:
             raise ValueError(f"this is not the state of a rank estimator: expected factors, got {state!r}")
         factors = state["factors"]

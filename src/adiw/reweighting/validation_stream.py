@@ -22,6 +22,7 @@ from adiw.reweighting.dataset_cache import (
     start,
     take_rows,
 )
+from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.indexed import is_map_style
 from adiw.reweighting.transforms import TransformedBatch
 
@@ -191,10 +192,11 @@ class ValidationStream(nn.Module):
         )
         return start(loader)
 
-    def get_extra_state(self) -> dict[str, Tensor | int | None]:
-        return {"z": self.z, "group": self.group, "steps": self.steps}
+    def get_extra_state(self) -> tuple[dict[str, Any]]:
+        return one_value({"z": self.z, "group": self.group, "steps": self.steps})
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
+    def set_extra_state(self, state: Any) -> None:
+        state = from_one_value(state)
         kinds: dict[str, Any] = {"z": (Tensor, NoneType), "group": (Tensor, NoneType), "steps": int}
         if not isinstance(state, dict) or not all(isinstance(state.get(key), kind) for key, kind in kinds.items()):
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,21 +152,8 @@ class WeightState(nn.Module):
         Of a stream the index is None, or ``PADDING`` for rows that are no samples. In the first step of several
         processes, rank 0's state of ``method`` is copied to all.
         """
-        if losses.device != self.seen_steps.device:
-            raise ValueError(
-                f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
-                f'call reweight.to("{losses.device}") once after moving the model'
-            )
-        checked = self.is_stream and index is None
-        if self.is_stream:
-            index = torch.zeros_like(losses, dtype=torch.long) if index is None else index
-        elif index is None:
-            raise TypeError(
-                "index is missing: pass the last part of each batch of adiw.Indexed, or make the method with "
-                "num_train=None for data without an index"
-            )
-        else:
-            index, checked = check_index(index, len(losses), self.num_train, self.repeats)
+        with self.sharing_errors():
+            index, checked = self._checked_index(index, losses)
         processes, starts_group = self._start_processes(method, losses)
         alone = processes.size == 1
         columns = [index.to(losses.device, non_blocking=True), losses.detach(), sizes]
@@ -173,6 +161,22 @@ class WeightState(nn.Module):
         checked = checked and alone  # otherwise some rows may pad, and another process may have the same sample
         distinct = checked and (len(losses) <= self.num_train if self.is_stream else not self.repeats)
         return GatheredBatch(index, all_losses, all_sizes, len(losses), checked, distinct, processes, starts_group)
+
+    def _checked_index(self, index: Tensor | None, losses: Tensor) -> tuple[Tensor, bool]:
+        """(index (n,), whether every entry is known to be in the training set)."""
+        if losses.device != self.seen_steps.device:
+            raise ValueError(
+                f"outputs are on {losses.device}, but reweight is on {self.seen_steps.device}: "
+                f'call reweight.to("{losses.device}") once after moving the model'
+            )
+        if self.is_stream:
+            return (torch.zeros_like(losses, dtype=torch.long), True) if index is None else (index, False)
+        if index is None:
+            raise TypeError(
+                "index is missing: pass the last part of each batch of adiw.Indexed, or make the method with "
+                "num_train=None for data without an index"
+            )
+        return check_index(index, len(losses), self.num_train, self.repeats)
 
     def count(self, batch: GatheredBatch) -> Step:
         """Count the step, its losses that are not finite, and bad indices. Reads nothing from the device."""
@@ -212,13 +216,18 @@ class WeightState(nn.Module):
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
         """The processes that train together, and whether several of them start in this step."""
         processes = self.current_processes()
-        starts_group = not self._started and processes.start(self if method is None else method, losses)
+        model = getattr(getattr(method, "evaluator", None), "model", None)
+        starts_group = not self._started and processes.start(self if method is None else method, losses, model)
         self.processes, self._started = processes, True
         return processes, starts_group
 
     def current_processes(self) -> Processes:
         """The processes that train together; before the first step, those of the process group of now."""
         return current_processes(self.process_group) if self.processes is None else self.processes
+
+    def sharing_errors(self) -> AbstractContextManager[None]:
+        """An error in this block, which comes before the step's first ``gather``, is raised in all processes."""
+        return self.current_processes().sharing_errors(self.seen_steps.device)
 
     def _past_warmup(self) -> Tensor | None:
         if self.warmup_steps == 0:
