@@ -17,9 +17,10 @@ from torch import Generator, Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
-from transformers import Trainer, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from adiw.integrations.huggingface import ADIW, Indexed, ReweightingMixin, classify
+from adiw.divergences import KL
+from adiw.integrations.huggingface import ADIW, ClassLosses, Indexed, ReweightingMixin, classify
 from adiw.integrations.lightning import Reweighting, weighted_loss
 
 NUM_TRAIN, BATCH, CLASSES, EPOCHS = 48, 8, 4, 3  # the batch of all processes together
@@ -116,6 +117,7 @@ class ReweightedTrainer(ReweightingMixin, Trainer):
     trusted_set = Rows(9)
 
 
+<<<<<<< HEAD
 def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -130,8 +132,48 @@ def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None, sp
         report_to="none",
         disable_tqdm=True,
         use_cpu=True,
+=======
+def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+    arguments = _arguments(size, folder, learning_rate=0.5, optim="sgd", label_names=["labels"])  # not in forward
+    return _trained(ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN)), start)
+
+
+class ReweightedLanguageTrainer(ReweightingMixin, Trainer):
+    trusted_set = tuple({"labels": row} for row in (torch.arange(20)[:, None] + torch.arange(8)) % 20)
+
+    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> ADIW:
+        return ADIW(model, ClassLosses(), val_set, num_train, KL(width="auto"), forward=self.outputs_and_targets)
+
+
+def pad(samples: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    labels = nn.utils.rnn.pad_sequence([sample["labels"] for sample in samples], True, -100)
+    return {"input_ids": labels.clamp_min(0), "attention_mask": (labels >= 0).long(), "labels": labels}
+
+
+def by_language_model(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
+    """Sequences of 3 to 8 tokens, so that the processes have different numbers of them."""
+    steps, lengths = (
+        1 + 6 * (torch.arange(NUM_TRAIN) % 2),
+        3 + torch.arange(NUM_TRAIN) % 5 + torch.arange(NUM_TRAIN) % 2,
+>>>>>>> language
     )
-    trainer = ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN))
+    rows = (torch.arange(NUM_TRAIN)[:, None] + steps[:, None] * torch.arange(8)) % 20
+    train = [{"labels": row[:length]} for row, length in zip(rows, lengths.tolist(), strict=True)]
+    sizes = {"vocab_size": 20, "n_positions": 8, "n_embd": 16, "n_layer": 1, "n_head": 2}
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+    arguments = _arguments(size, folder, learning_rate=0.5, optim="sgd", remove_unused_columns=False)
+    trainer = ReweightedLanguageTrainer(model=model, args=arguments, train_dataset=train, data_collator=pad)
+    return _trained(trainer, start)
+
+
+def _arguments(size: int, folder: Path, **settings: Any) -> TrainingArguments:
+    batch = {"num_train_epochs": EPOCHS, "per_device_train_batch_size": BATCH // size}
+    quiet = {"report_to": "none", "disable_tqdm": True, "use_cpu": True}
+    return TrainingArguments(str(folder), save_strategy="epoch", **batch, **quiet, **settings)
+
+
+def _trained(trainer: Any, start: Path | None) -> Found:
     trainer.train(resume_from_checkpoint=None if start is None else str(start))
     return trainer.weights.clone(), whole(trainer.model.parameters(), split)
 
@@ -158,7 +200,12 @@ def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None,
     return reweight.weights.clone(), whole(model.parameters(), split)
 
 
-TRAINERS = {"lightning": by_lightning, "trainer": by_trainer, "accelerate": by_accelerate}
+TRAINERS = {
+    "lightning": by_lightning,
+    "trainer": by_trainer,
+    "language": by_language_model,
+    "accelerate": by_accelerate,
+}
 
 
 def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:

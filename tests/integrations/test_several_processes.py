@@ -14,7 +14,12 @@ for _framework, _extra in (("lightning", "lightning"), ("transformers", "hf")):
 from tests.gloo_processes import in_processes  # noqa: E402
 from tests.integrations.several_processes import TRAINERS, train_all  # noqa: E402
 
-CHECKPOINTS = {"lightning": "epoch=1.ckpt", "trainer": "checkpoint-12", "accelerate": "epoch-2"}  # of two epochs
+CHECKPOINTS = {  # of two epochs
+    "lightning": "epoch=1.ckpt",
+    "trainer": "checkpoint-12",
+    "language": "checkpoint-12",
+    "accelerate": "epoch-2",
+}
 
 
 @pytest.fixture(scope="module")

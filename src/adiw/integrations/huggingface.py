@@ -109,8 +109,9 @@ class ReweightingMixin(Trainer):
         criterion, forward = ClassLosses(), self.outputs_and_targets
         if not predicts_next(model):
             return ADIW(model, criterion, val_set, num_train, forward=forward)
-        # Trusted sequences need no more memory than a training batch, and are evaluated between optimizer steps.
-        refresh, every = self.args.per_device_train_batch_size, 4 * self.args.gradient_accumulation_steps
+        # Trusted sequences need no more memory than a training batch, in every process.
+        refresh = self.args.train_batch_size * self.args.world_size
+        every = 4 * self.args.gradient_accumulation_steps
         return ADIW(model, criterion, val_set, num_train, forward=forward, val_refresh=refresh, val_every=every)
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:

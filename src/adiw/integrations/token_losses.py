@@ -38,6 +38,7 @@ class ClassLosses(nn.CrossEntropyLoss):
         super().__init__(reduction="none", ignore_index=IGNORED)
 
     def forward(self, logits: Tensor, labels: Any) -> Any:
+        """The loss of each label; of ``JoinedLabels`` a pair (losses, mask)."""
         if isinstance(labels, JoinedLabels):
             return _split(self(logits, labels.labels), labels)
         if logits.shape[:-1] != labels.shape:
