@@ -117,25 +117,11 @@ class ReweightedTrainer(ReweightingMixin, Trainer):
     trusted_set = Rows(9)
 
 
-<<<<<<< HEAD
 def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        num_train_epochs=EPOCHS,
-        per_device_train_batch_size=BATCH // size,
-        learning_rate=0.5,
-        optim="sgd",
-        save_strategy="no" if split else "epoch",
-        fsdp=split,
-        fsdp_config={"version": 2, "auto_wrap_policy": "NO_WRAP"} if split else None,
-        label_names=["labels"],  # forward does not take them
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=True,
-=======
-def by_trainer(rank: int, size: int, folder: Path, start: Path | None = None) -> Found:
-    arguments = _arguments(size, folder, learning_rate=0.5, optim="sgd", label_names=["labels"])  # not in forward
-    return _trained(ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN)), start)
+    parts = {"fsdp": True, "fsdp_config": {"version": 2, "auto_wrap_policy": "NO_WRAP"}} if split else {}
+    settings = {"learning_rate": 0.5, "optim": "sgd", "label_names": ["labels"]}  # forward does not take them
+    arguments = _arguments(size, folder, save_strategy="no" if split else "epoch", **settings, **parts)
+    return _trained(ReweightedTrainer(model=Net(), args=arguments, train_dataset=Rows(NUM_TRAIN)), start, split)
 
 
 class ReweightedLanguageTrainer(ReweightingMixin, Trainer):
@@ -155,7 +141,6 @@ def by_language_model(rank: int, size: int, folder: Path, start: Path | None = N
     steps, lengths = (
         1 + 6 * (torch.arange(NUM_TRAIN) % 2),
         3 + torch.arange(NUM_TRAIN) % 5 + torch.arange(NUM_TRAIN) % 2,
->>>>>>> language
     )
     rows = (torch.arange(NUM_TRAIN)[:, None] + steps[:, None] * torch.arange(8)) % 20
     train = [{"labels": row[:length]} for row, length in zip(rows, lengths.tolist(), strict=True)]
@@ -170,10 +155,10 @@ def by_language_model(rank: int, size: int, folder: Path, start: Path | None = N
 def _arguments(size: int, folder: Path, **settings: Any) -> TrainingArguments:
     batch = {"num_train_epochs": EPOCHS, "per_device_train_batch_size": BATCH // size}
     quiet = {"report_to": "none", "disable_tqdm": True, "use_cpu": True}
-    return TrainingArguments(str(folder), save_strategy="epoch", **batch, **quiet, **settings)
+    return TrainingArguments(str(folder), **{"save_strategy": "epoch", **batch, **quiet, **settings})
 
 
-def _trained(trainer: Any, start: Path | None) -> Found:
+def _trained(trainer: Any, start: Path | None, split: bool = False) -> Found:
     trainer.train(resume_from_checkpoint=None if start is None else str(start))
     return trainer.weights.clone(), whole(trainer.model.parameters(), split)
 
@@ -206,6 +191,7 @@ TRAINERS = {
     "language": by_language_model,
     "accelerate": by_accelerate,
 }
+SPLIT = ("lightning", "trainer", "accelerate")  # whose model is also split over the processes
 
 
 def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:
@@ -218,10 +204,10 @@ def train_all(rank: int, size: int, folder: Path) -> dict[str, Found]:
         torch.manual_seed(rank)  # shared state must come from the first process
         found[name] = train(rank, size, folder / name)
     allow_fsdp_without_gpus()
-    for name, train in TRAINERS.items() if size > 1 else ():
+    for name in SPLIT if size > 1 else ():
         AcceleratorState._reset_state()
         torch.manual_seed(rank)
-        found[f"{name}, FSDP2"] = train(rank, size, folder / f"{name}-split", split=True)
+        found[f"{name}, FSDP2"] = TRAINERS[name](rank, size, folder / f"{name}-split", split=True)
     return found
 
 

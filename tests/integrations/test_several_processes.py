@@ -12,7 +12,7 @@ for _framework, _extra in (("lightning", "lightning"), ("transformers", "hf")):
     pytest.importorskip(_framework, reason=f"needs the extra adiw[{_extra}]")
 
 from tests.gloo_processes import in_processes  # noqa: E402
-from tests.integrations.several_processes import TRAINERS, train_all  # noqa: E402
+from tests.integrations.several_processes import SPLIT, TRAINERS, train_all  # noqa: E402
 
 CHECKPOINTS = {  # of two epochs
     "lightning": "epoch=1.ckpt",
@@ -44,7 +44,7 @@ def test_two_processes_compute_what_one_computes_and_one_resumes_from_their_chec
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", SPLIT)
 def test_two_processes_with_parts_of_the_model_compute_what_one_computes(
     name: str, together: tuple[Path, list[dict[str, Any]]], tmp_path: Path
 ) -> None:
