@@ -99,7 +99,7 @@ def test_weights_of_one_train_as_its_own_loss(tmp_path: Path, accumulated: int, 
 @pytest.mark.parametrize("free", [False, True])
 def test_weights_are_higher_for_sequences_like_the_trusted(tmp_path: Path, free: bool) -> None:
     settings = {"padding_free": True, "max_length": None} if free else {}
-    run = trained(tmp_path, train=mixed(), num_train_epochs=8, **settings)
+    run = trained(tmp_path, train=mixed(), num_train_epochs=6, **settings)
     assert len(run.weights) == len(run.train_dataset) == 120
     assert run.weights[40:100].mean() > 1.5 * run.weights[:40].mean()
     assert "weights/ess" in run.state.log_history[-2]

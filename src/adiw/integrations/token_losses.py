@@ -90,8 +90,8 @@ def predicts_next(model: Any) -> bool:
     from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    model = getattr(model, "_orig_mod", model)  # torch.compile
-    model = getattr(model, "module", model)  # DistributedDataParallel
+    while (inner := getattr(model, "_orig_mod", getattr(model, "module", None))) is not None:
+        model = inner  # torch.compile and DistributedDataParallel, in either order
     model = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft
     named = {kind.__name__ for kind in type(model).__mro__}.intersection(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
     shifts = LOSS_MAPPING.get(getattr(model, "loss_type", None) or "") is ForCausalLMLoss
