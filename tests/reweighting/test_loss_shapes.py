@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
 import adiw
+from adiw.baselines import Uniform
 from adiw.matching.loss_ranks import weights_by_class
 from adiw.reweighting.loss_shapes import draw_evenly, element_classes, element_losses, nearest, per_sample_losses
 
@@ -34,6 +35,13 @@ def test_each_shape_has_the_mean_of_pytorchs_own_reduction() -> None:
     several = element_losses(nn.BCEWithLogitsLoss(reduction="none"), outputs, labels).by_sample()
     torch.testing.assert_close(several.mean(), nn.BCEWithLogitsLoss()(outputs, labels))
     assert several.losses.shape == (3,)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_uniform_weights_give_the_mean_of_pytorch(training: bool) -> None:
+    model, (x, y) = Tagger(), sequences(20, 0)
+    reweight = Uniform(model, CRITERION, None, 20).train(training)
+    torch.testing.assert_close(reweight(model(x), y, torch.arange(20)), nn.CrossEntropyLoss()(model(x), y))
 
 
 def test_an_ignored_label_of_a_sample_does_not_count() -> None:

@@ -52,10 +52,10 @@ class Uniform(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses = self.evaluator.losses(outputs, targets)
+        losses, sizes = samples = self.evaluator.element_losses(outputs, targets).by_sample()
         if not self.training:
-            return losses.mean()
-        step = self.weight_state.begin_step(index, losses, self)
+            return samples.mean()
+        step = self.weight_state.begin_step(index, losses, self, sizes)
         return self.weight_state.weighted_mean(step, self._batch_weights(step, losses), losses, outputs)
 
     def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:

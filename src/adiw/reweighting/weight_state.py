@@ -140,9 +140,11 @@ class WeightState(nn.Module):
         """How often the loss of each training sample was not finite, (num_train,)."""
         return self.nonfinite_slots[:-1]
 
-    def begin_step(self, index: Tensor, losses: Tensor, method: nn.Module | None = None) -> Step:
+    def begin_step(
+        self, index: Tensor, losses: Tensor, method: nn.Module | None = None, sizes: Tensor | None = None
+    ) -> Step:
         """``gather`` and ``count``."""
-        return self.count(self.gather(index, losses, method))
+        return self.count(self.gather(index, losses, method, sizes))
 
     def gather(
         self, index: Tensor | None, losses: Tensor, method: nn.Module | None = None, sizes: Tensor | None = None
@@ -173,8 +175,8 @@ class WeightState(nn.Module):
             return (torch.zeros_like(losses, dtype=torch.long), True) if index is None else (index, False)
         if index is None:
             raise TypeError(
-                "index is missing: pass the last part of each batch of adiw.Indexed, or make the method with "
-                "num_train=None for data without an index"
+                "index is missing: wrap the training set in adiw.Indexed and pass the last part of each batch, or, for "
+                "data without an index, make the method with num_train=None"
             )
         return check_index(index, len(losses), self.num_train, self.repeats)
 
