@@ -77,7 +77,7 @@ def test_an_error_of_one_process_is_an_error_in_all(odd: str, several: Several) 
     assert set(others) == {f"RuntimeError: process {len(others)} stopped with {last}"}
 
 
-@pytest.mark.parametrize("odd", sorted(ODD.keys() - EXPECTED.keys()))
+@pytest.mark.parametrize("odd", sorted(set(ODD) - set(EXPECTED)))
 def test_losses_of_different_forms_are_an_error_in_all_processes(odd: str, several: Several) -> None:
     messages = {process["split"]["errors"][odd] for process in several}
     assert len(messages) == 1
