@@ -27,7 +27,7 @@ def split_work(rank: int, size: int, folder: Path) -> dict[str, Any]:
     """All of it, in the processes that other tests use as well."""
     return {
         "few trusted": few_trusted(rank, size),
-        "tensor parallel": tensor_parallel(rank) if size == 4 else None,
+        "tensor parallel": tensor_parallel(rank, size),
         "sharded": sharded(rank, size, folder) if size == 2 else None,
         "one looks": one_looks(rank),
         "errors": {name: error_of(rank, name) for name in ODD},
@@ -77,11 +77,11 @@ def few_trusted(rank: int, size: int) -> Tensor:
     return reweight.weights
 
 
-def tensor_parallel(rank: int) -> dict[str, Any]:
-    """Two parts of the data, each with two processes that have half of every layer: FSDP2 and tensor parallelism."""
+def tensor_parallel(rank: int, size: int) -> dict[str, Any]:
+    """Each layer is split over pairs of processes, and the data over the pairs: tensor parallelism and FSDP2."""
     x, y, val = data()
     torch.set_num_threads(1)
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("data", "tensor"))
     model = network()
     parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     fully_shard(model, mesh=mesh["data"])
@@ -92,7 +92,7 @@ def tensor_parallel(rank: int) -> dict[str, Any]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(8):
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[: BATCH - step % 5]
-        index = batch.tensor_split(2)[dist.get_rank(group)]
+        index = batch.tensor_split(size // 2)[dist.get_rank(group)]
         reweight(model(x[index]), y[index], index).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler, Sampler
 import adiw
 
 pl = pytest.importorskip("lightning.pytorch", reason="needs the extra adiw[lightning]")
-from adiw.integrations.lightning import ADIW, Indexed, Reweighting, weighted_loss  # noqa: E402
+from adiw.integrations.lightning import ADIW, Indexed, Reweighting, _check_group, weighted_loss  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),  # of Lightning
@@ -265,6 +266,17 @@ def test_a_strategy_that_splits_the_model() -> None:
 
     with pytest.raises(ValueError, match=r'FSDPStrategy with 2 processes.*strategy="ddp".*fully_shard'):
         reweighting().on_train_start(Many(), Module())  # type: ignore[arg-type]
+
+
+def test_tensor_parallel_processes_need_a_process_group() -> None:
+    strategy: Any = pl.strategies.ModelParallelStrategy()
+    strategy._device_mesh = {"tensor_parallel": SimpleNamespace(size=lambda: 2)}
+    trainer: Any = SimpleNamespace(strategy=strategy)
+    method: Any = SimpleNamespace(weight_state=SimpleNamespace(process_group=None))
+    with pytest.raises(ValueError, match=r"tensor-parallel processes have the same samples.*process_group="):
+        _check_group(trainer, method)
+    method.weight_state.process_group = "data"
+    _check_group(trainer, method)
 
 
 def test_the_one_import_has_the_same_names() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributed.algorithms.join import Join
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from adiw.reweighting.loss_shapes import Criterion
@@ -208,3 +209,14 @@ def test_wrappers_that_allow_no_pass_in_between_are_refused(name: str) -> None:
     engine = type(name, (nn.Linear,), {})(1, 1)
     with pytest.raises(TypeError, match=rf"{name} does not allow .*fully_shard \(FSDP2\)"):
         unwrap(engine)
+
+
+def test_fully_shard_casts_to_half_precision_without_autocast() -> None:
+    with group_of_one():
+        model = nn.Sequential(nn.Linear(2, 2), nn.LayerNorm(2))
+        fully_shard(model[0], mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16))
+        outputs = model[0](torch.zeros(1, 2))
+        assert outputs.dtype == torch.bfloat16
+        outputs.sum().backward()
+        evaluator = ModelEvaluator(model, nn.CrossEntropyLoss(reduction="none"), None, LossValue())
+        assert evaluator.precision_of(outputs) == ("cpu", None)

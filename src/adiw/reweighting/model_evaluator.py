@@ -132,6 +132,7 @@ class ModelEvaluator:
             return device_type, torch.get_autocast_dtype(device_type)
         half = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
         autocast = half and parameter is not None and parameter.dtype == torch.float32
+        autocast = autocast and not hasattr(parameter, "device_mesh")  # fully_shard casts the parameters itself
         return device_type, outputs.dtype if autocast else None
 
     def device_type(self, outputs: Any) -> str:
