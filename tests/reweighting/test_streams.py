@@ -108,7 +108,7 @@ def test_an_index_and_its_absence_are_checked() -> None:
     with pytest.raises(ValueError, match="leave index out, or pass num_train"):
         stream(model(x), y, torch.arange(4))
     indexed = adiw.ADIW(model, CRITERION, trusted_set(), 100)
-    with pytest.raises(TypeError, match="index is missing: wrap the training set in adiw.Indexed"):
+    with pytest.raises(TypeError, match="index is missing: wrap the training set"):
         indexed(model(x), y)
     train_set = adiw.Indexed(TensorDataset(x, y), trusted_set())
     with pytest.raises(ValueError, match="these trusted samples are part of a training set"):

@@ -175,8 +175,8 @@ class WeightState(nn.Module):
             return (torch.zeros_like(losses, dtype=torch.long), True) if index is None else (index, False)
         if index is None:
             raise TypeError(
-                "index is missing: wrap the training set in adiw.Indexed and pass the last part of each batch, or, for "
-                "data without an index, make the method with num_train=None"
+                "index is missing: wrap the training set in adiw.Indexed and pass the last part of each batch, or, "
+                "for data without an index, make the method with num_train=None"
             )
         return check_index(index, len(losses), self.num_train, self.repeats)
 
