@@ -1,6 +1,6 @@
 """A stream of ten million samples without an index beside the same samples with one: CPU time of a step, and memory.
 
-python benchmarks/stream.py [--samples 10000000] [--out benchmarks/results/stream.json]
+python benchmarks/stream.py [--samples 10000000] [--out benchmarks/results/stream-cpu.json]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bytes_kept(method: nn.Module) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=10_000_000)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/stream.json"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/stream-cpu.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -86,6 +86,22 @@ def _loop_cell(row: Row | None) -> str:
     return number(row["ms"]) + ratio
 
 
+def stream(content: Content) -> str:
+    """Bytes that a stream keeps after its first part and at its end, and the CPU time of a step beside an index."""
+    head = ["method", "kB kept at first", "kB kept at the end", "MB kept with an index", "step / step with an index"]
+    lines = [
+        [
+            row["method"],
+            f"{row['bytes_kept_first'] / 1e3:.0f}",
+            f"{row['bytes_kept_last'] / 1e3:.0f}",
+            f"{row['bytes_kept_indexed'] / 1e6:.0f}",
+            f"{row['step_over_indexed']:.2f}",
+        ]
+        for row in content["rows"]
+    ]
+    return "\n".join([grid(head, lines), "", made_on(content)])
+
+
 def heading(variant: str) -> str:
     """The name of a variant, which is different in older records.
 
@@ -235,6 +251,7 @@ def whole(content: Content) -> str:
 TABLES: dict[str, Callable[[Content], str]] = {
     "steps": steps,
     "plain-loop": plain_loop,
+    "stream": stream,
     "estimation": estimation,
     "growth": growth,
     "peers": peers,

@@ -82,10 +82,10 @@ def test_a_pass_over_all_weights_is_counted() -> None:
 
 
 def test_bytes_gathered_by_two_processes() -> None:
-    z = loss = label = predicted = 4
+    z = loss = size = label = predicted = 4
     index = 8
-    assert scale.facts()["bytes_gathered"] == {"training": index + loss + label + predicted, "validation": z}
-    assert scale.gathered(100, 100) == 100 * 20 + 100 * 4
+    assert scale.facts()["bytes_gathered"] == {"training": index + loss + size + label + predicted, "validation": z}
+    assert scale.gathered(100, 100) == 100 * 24 + 100 * 4
 
 
 def test_the_buffers_have_the_types_and_sizes_that_are_counted() -> None:

@@ -228,4 +228,4 @@ def test_every_loader_with_workers_starts_after_a_garbage_collection(file: str) 
     assert len(having) == 4
     text = (source / file).read_text()
     assert text.count("DataLoader(\n") == len(re.findall(r"[ (]start\(loader\)", text)) == 1
-    assert text.count("iter(loader)") == (file == CACHE)
+    assert ("iter(loader)" in text) == (file == CACHE)

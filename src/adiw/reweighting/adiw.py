@@ -146,7 +146,7 @@ class ADIW(nn.Module):
             every=val_every,
             elements=elements,
         )
-        val_stream = self._stream_of(val_set)
+        val_stream = self._open_stream(val_set, **self._reading(val_set))
         # Registered first, so that load_state_dict refuses a state with other settings before it loads any of it.
         self.weight_state = WeightState(
             num_train,
@@ -180,10 +180,10 @@ class ADIW(nn.Module):
         self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
 
-    def _stream_of(self, val_set: Any) -> ValidationStream:
-        """The trusted samples in their order. Those that are trained on are evaluated only for a divergence."""
+    def _reading(self, val_set: Any) -> dict[str, Any]:
+        """How trusted samples are read: those that are trained on are evaluated only for a divergence."""
         evaluated = self.divergence is not None or _trusted_index(val_set) is None
-        return self._open_stream(val_set, generator=self.randomness.on_host(), evaluated=evaluated)
+        return {"generator": self.randomness.on_host(), "evaluated": evaluated}
 
     def _ranks_of(self, trusted_index: Tensor | None) -> RankEstimator:
         state, stream = self.weight_state, self.val_stream
@@ -206,7 +206,7 @@ class ADIW(nn.Module):
         if isinstance(val_set, TrustedSamples) and self.weight_state.is_stream:
             raise ValueError("the training set has no index: pass the trusted samples as a data set of their own")
         trusted_index = _trusted_index(val_set)
-        self.val_stream = self._stream_of(val_set)
+        self.val_stream = self._open_stream(val_set, **self._reading(val_set))
         self.weight_state.settings = self._settings(self.val_stream, self.weight_state)
         self.record.mark_trusted(trusted_index)
         if self.ranks is not None:
@@ -284,8 +284,6 @@ class ADIW(nn.Module):
             label, predicted = class_columns(outputs, targets, losses)
             own = [None if self._z_is_loss else z, group, label, predicted]
             columns = batch.processes.gather(own, [float("nan"), -1, -1, -1])
-            if self.ranks is not None:
-                self.ranks.prepare(outputs, group)
         return self._weighted_mean(batch, columns, outputs)(losses, outputs)
 
     def _weighted_elements(self, elements: ElementLosses, outputs: Any, targets: Any) -> Tensor:
@@ -331,6 +329,8 @@ class ADIW(nn.Module):
         with torch.no_grad():
             precision = self.evaluator.precision_of(outputs)
             self.val_stream.run_if_due(partial(self._evaluate_trusted, precision, batch.processes))
+            if self.ranks is not None:
+                self.ranks.prepare(outputs, columns[1])
             with no_autocast(batch.losses.device.type):
                 return self._estimate_step(batch, columns, divide)
 
