@@ -15,6 +15,9 @@ from adiw.reweighting.model_evaluator import EvaluatedBatch, ModelEvaluator, Pre
 from adiw.reweighting.validation_stream import ValidationStream
 
 MOST_CHANGES = 8  # of the model, after which its passes stay eager
+LARGE = (
+    256 * 2**20
+)  # bytes of parameters above which a pass takes longer than its launches: a graph only holds memory
 PLAIN = (bool, int, float, str)
 
 
@@ -23,7 +26,8 @@ class GraphedPass:
 
     The graph has the selection and the forward pass; in a single process also the criterion and the storing, if the
     criterion is a module of PyTorch. Others run eagerly: they may be any function, with settings that change. The
-    graph is captured again after the model or the criterion has changed, see ``fingerprint``.
+    graph is captured again after the model or the criterion has changed, see ``fingerprint``. The passes of a large
+    model stay eager.
     """
 
     def __init__(self, evaluator: ModelEvaluator, val_stream: ValidationStream) -> None:
@@ -70,6 +74,9 @@ class GraphedPass:
             self.calls.stop(str(error))
             return
         if found != self.fingerprint:
+            if sum(parameter.nbytes for parameter in self.evaluator.model.parameters()) > LARGE:
+                self.calls.reason = "the model is large"
+                return
             self.changes += self.fingerprint is not None
             self.fingerprint = found
             self.calls.clear()
