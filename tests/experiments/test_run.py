@@ -304,7 +304,7 @@ def test_the_settings_of_methods_on_a_table(tmp_path: Path, given: dict[str, Any
     ("given", "advice"),
     [
         ({"method": "adiw-ls", "step_size": 1e6}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
-        ({"method": "adiw-wa", "step_size": 1e3}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
+        ({"method": "adiw-wa", "step_size": 1e6}, r"the weights diverged first \(epoch 2: .*\): lower step_size"),
         ({"method": "adiw-wa", "decay": 1e7, "decay_every": 3}, "lower the learning rate"),  # diverges within epoch 4
         ({"method": "adiw-kl", "lr": 1e6}, "lower the learning rate"),
     ],
