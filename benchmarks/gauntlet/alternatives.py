@@ -35,7 +35,7 @@ def train_uniform(split: Split, length: Length, x: Tensor, y: Tensor, **kwargs: 
 
 
 def outcome_of(split: Split, network: nn.Module, weights: Tensor | None = None) -> Outcome:
-    return Outcome(predictions(network, split.x_test, split.num_classes), weights)
+    return Outcome(predictions(network, split.x_test, split.num_classes), None if weights is None else weights.cpu())
 
 
 def joined(split: Split) -> tuple[Tensor, Tensor]:
@@ -57,6 +57,11 @@ def mixed(split: Split, length: Length) -> Outcome:
 
 def early_stopping(split: Split, length: Length) -> Outcome:
     """Uniform weights; the network that was best on the trusted samples, of CHECKS during training."""
+    return outcome_of(split, last_and_best(split, length)[1])
+
+
+def last_and_best(split: Split, length: Length) -> tuple[nn.Module, nn.Module]:
+    """Uniform weights: the network after the last step, and the one that was best on the trusted samples."""
     network, criterion = split.network(), criterion_for(split.num_classes)
     every = max(1, length.steps // CHECKS)
     best: tuple[tuple[float, float], nn.Module] | None = None
@@ -73,16 +78,27 @@ def early_stopping(split: Split, length: Length) -> Outcome:
 
     fit(network, split.x_train, split.y_train, mean_of(criterion), length, check)
     assert best is not None
-    return outcome_of(split, best[1])
+    return network, best[1]
 
 
 def fine_tune(split: Split, length: Length) -> Outcome:
     """Uniform weights, then a few epochs on the trusted samples at a tenth of the rate."""
-    network = train_uniform(split, length, split.x_train, split.y_train)
+    return fine_tuned(split, length, train_uniform(split, length, split.x_train, split.y_train))
+
+
+def fine_tuned(split: Split, length: Length, network: nn.Module) -> Outcome:
+    """A few epochs on the trusted samples at a tenth of the rate, after a training."""
     steps = FINE_TUNE_EPOCHS * (len(split.x_trusted) // FINE_TUNE_BATCH)
     short = replace(length, steps=steps, batch=FINE_TUNE_BATCH, rate=length.rate / 10)
     fit(network, split.x_trusted, split.y_trusted, mean_of(criterion_for(split.num_classes)), short)
     return outcome_of(split, network)
+
+
+def after_uniform(split: Split, length: Length) -> dict[str, Outcome]:
+    """``uniform``, ``early-stopping`` and ``fine-tune`` from a single training with uniform weights."""
+    last, best = last_and_best(split, length)
+    found = {"uniform": outcome_of(split, last), "early-stopping": outcome_of(split, best)}
+    return {**found, "fine-tune": fine_tuned(split, length, last)}
 
 
 def cleanlab(split: Split, length: Length) -> Outcome:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.divergences import KL, MMD, Wasserstein
+from adiw.divergences import KL, MMD, Squared, Wasserstein
 from benchmarks.gauntlet.training import Criterion, criterion_for
 
 VAL_EVERY = 4  # steps between two evaluations of the trusted samples, as in adiw.ADIW
@@ -34,7 +34,7 @@ class Candidate:
         floor: joined trusted samples weigh at least one, whatever the estimate is.
     """
 
-    divergence: KL | MMD | Wasserstein
+    divergence: KL | MMD | Squared | Wasserstein
     join: bool = True
     compare: Literal["ratio", "difference"] | None = None
     prior: Literal["given", "weighted"] | None = None
@@ -59,6 +59,22 @@ CANDIDATES: dict[str, Candidate] = {
     "mmd-floor": Candidate(LOCAL_AUTO, floor=True),
     "mmd-floor-mean-one": Candidate(LOCAL_AUTO, floor=True, mean_one=True),
     "mmd-floor-weighted-prior": Candidate(LOCAL_AUTO, floor=True, prior="weighted"),
+}
+
+# The settings that ``tuned.py`` chooses from for each task: a reference for the default, and no candidates.
+TUNED: dict[str, Candidate] = {
+    "tuned-kl": Candidate(KL(), join=False),
+    "tuned-kl-join": Candidate(KL()),
+    "tuned-kl-auto-join": Candidate(KL(width="auto")),
+    "tuned-mmd": Candidate(MMD(), join=False),
+    "tuned-mmd-join": Candidate(MMD()),
+    "tuned-mmd-wide-join": Candidate(MMD(width=0.1)),
+    "tuned-mmd-auto-join": Candidate(MMD(width="auto")),
+    "tuned-squared": Candidate(Squared(), join=False),
+    "tuned-squared-join": Candidate(Squared()),
+    "tuned-squared-auto-join": Candidate(Squared(width="auto")),
+    "tuned-wasserstein": Candidate(Wasserstein(), join=False),
+    "tuned-wasserstein-fast-join": Candidate(Wasserstein(step_size=0.1)),
 }
 
 

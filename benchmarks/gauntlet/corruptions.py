@@ -49,6 +49,38 @@ def confusions(
     that it is right more often than the labels shall be. The temperature of its predictions is the one at which
     the expected share of wrong labels is ``rate``.
     """
+    logits, truth = (
+        weak_logits(pool, teacher_pool, num_classes, rng, steps),
+        torch.as_tensor(pool.y, dtype=torch.int64)[:, None],
+    )
+    low, high = 1e-3, 1e3  # a cold network makes its own errors only, a hot one guesses
+    for _ in range(40):
+        temperature = (low * high) ** 0.5
+        chances = (logits / temperature).softmax(1)
+        error = 1 - chances.gather(1, truth).mean().item()
+        low, high = (temperature, high) if error < rate else (low, temperature)
+    return draw_labels(chances, rng)
+
+
+def rarer_confusions(
+    pool: Pool, teacher_pool: Pool, rate: float, num_classes: int, rng: np.random.Generator, steps: int
+) -> NDArray[Any]:
+    """Labels by a network that is wrong more often than the labels shall be.
+
+    A sample has the class that the network predicts, or its true one, by chance: the probability is the one at which
+    the expected share of wrong labels is ``rate``.
+    """
+    predicted = weak_logits(pool, teacher_pool, num_classes, rng, steps).argmax(1).numpy()
+    wrong = float((predicted != pool.y).mean())
+    if wrong < rate:
+        raise ValueError(f"the network is wrong on {wrong:.2f} of the samples: take fewer steps, or confusions()")
+    return np.where(rng.random(len(pool)) < rate / wrong, predicted, pool.y)
+
+
+def weak_logits(
+    pool: Pool, teacher_pool: Pool, num_classes: int, rng: np.random.Generator, steps: int
+) -> torch.Tensor:
+    """Outputs (n, num_classes) for a pool by a network of 32 hidden units, trained for some steps on another one."""
     torch.manual_seed(int(rng.integers(2**31)))
     network = nn.Sequential(nn.Linear(pool.x.shape[1], 32), nn.ReLU(), nn.Linear(32, num_classes))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
@@ -60,14 +92,11 @@ def confusions(
         loss.backward()
         optimizer.step()
     with torch.no_grad():
-        logits = network(torch.as_tensor(pool.x).float()).double()
-    truth = torch.as_tensor(pool.y, dtype=torch.int64)[:, None]
-    low, high = 1e-3, 1e3  # a cold network makes its own errors only, a hot one guesses
-    for _ in range(40):
-        temperature = (low * high) ** 0.5
-        chances = (logits / temperature).softmax(1)
-        error = 1 - chances.gather(1, truth).mean().item()
-        low, high = (temperature, high) if error < rate else (low, temperature)
+        return network(torch.as_tensor(pool.x).float()).double()
+
+
+def draw_labels(chances: torch.Tensor, rng: np.random.Generator) -> NDArray[Any]:
+    """A class (n,) for each row of probabilities (n, num_classes)."""
     thresholds = chances.cumsum(1).numpy()
-    drawn = (rng.random((len(pool), 1)) * thresholds[:, -1:] > thresholds).sum(1)
-    return np.minimum(drawn, num_classes - 1)
+    drawn = (rng.random((len(chances), 1)) * thresholds[:, -1:] > thresholds).sum(1)
+    return np.minimum(drawn, chances.shape[1] - 1)

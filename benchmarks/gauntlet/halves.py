@@ -1,4 +1,9 @@
-"""The halves of the tasks, and the rule that a candidate sees the confirmation half once."""
+"""The halves of the tasks, and the rule that a candidate sees the confirmation half once.
+
+The same rule holds for the tasks for a GPU, on which nothing is chosen. It is for candidates for the default only:
+alternatives, divergences with their defaults, and the divergences tuned for each task (``tuned.py``), which are a
+reference and are never the default, run on all tasks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from typing import Literal
 
 from benchmarks.gauntlet.methods import METHODS
 
-Half = Literal["development", "confirmation"]
+Half = Literal["development", "confirmation", "gpu"]
 HALVES = Path(__file__).with_name("halves.toml")
 CONFIRMED = Path(__file__).with_name("confirmed.json")
 PRESENT = "second"  # the confirmation whose tasks are the confirmation half
@@ -53,15 +58,19 @@ def confirmed(path: Path = CONFIRMED) -> str | None:
 
 
 def allowed(task: str, method: str, candidate: str | None) -> bool:
-    """Whether a method may run on a task: of the candidates, only the confirmed one may on the confirmation half."""
-    if METHODS[method].group != "candidate" or task not in read_halves()["confirmation"]:
+    """Whether a method may run on a task: of the candidates, only the confirmed one may outside of development."""
+    if METHODS[method].group != "candidate" or task in read_halves()["development"]:
         return True
     return method == candidate
 
 
 def shown(half: Half) -> list[str]:
-    """The methods in the tables of a half: on the confirmation half, of the candidates only the confirmed one."""
+    """The methods in the tables of a half: outside of development, of the candidates only the confirmed one.
+
+    References have a table of their own.
+    """
+    methods = [name for name, method in METHODS.items() if method.group != "reference"]
     if half == "development":
-        return list(METHODS)
+        return methods
     candidate = confirmed()
-    return [name for name, method in METHODS.items() if method.group != "candidate" or name == candidate]
+    return [name for name in methods if METHODS[name].group != "candidate" or name == candidate]

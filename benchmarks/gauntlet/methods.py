@@ -13,7 +13,7 @@ import adiw
 from adiw.reweighting.rank_estimator import RATE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
-from benchmarks.gauntlet.candidates import CANDIDATES, Candidate, Weighting
+from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting
 from benchmarks.gauntlet.task import Length, Split, Task
 from benchmarks.gauntlet.training import criterion_for, fit
 
@@ -22,7 +22,7 @@ from benchmarks.gauntlet.training import criterion_for, fit
 class Method:
     """A way to train. ``group`` says what it is compared as."""
 
-    group: Literal["alternative", "library", "divergence", "candidate"]
+    group: Literal["alternative", "library", "divergence", "candidate", "reference"]
     run: Callable[[Split, Length], Outcome]
     settings: str
     fits: Callable[[Task], bool] = lambda task: True
@@ -102,4 +102,10 @@ METHODS: dict[str, Method] = {
         name: Method("candidate", partial(candidate, settings), repr(settings))
         for name, settings in CANDIDATES.items()
     },
+    **{name: Method("reference", partial(candidate, settings), repr(settings)) for name, settings in TUNED.items()},
 }
+
+
+def fits(method: str, task: Task) -> bool:
+    """Whether a method runs on a task."""
+    return METHODS[method].fits(task) and method in (task.methods or METHODS)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.gauntlet.halves import Half, shown
-from benchmarks.gauntlet.methods import METHODS
+from benchmarks.gauntlet.methods import METHODS, fits
 from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.tasks import TASKS
 
@@ -123,7 +123,7 @@ def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) ->
     head += ["points over the best alternative", "% RMSE", "above it", "above it less 0.5"]
     lines = []
     for method in methods:
-        fitting = [task for task in tasks if METHODS[method].fits(TASKS[task])]
+        fitting = [task for task in tasks if fits(method, TASKS[task])]
         compared = {task: found for task in fitting if (found := compare(records, task, method))}
         if not compared or len(compared) < len(fitting):
             continue
@@ -169,10 +169,12 @@ _MARKED = re.compile(r"(<!-- gauntlet: ([\w, -]+) -->\n).*?(<!-- end of gauntlet
 DEFAULT = "default"  # the method that the last table of a half judges: the default of the library
 
 
-def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]]) -> str:
-    """The page with the tables of each half that it marks, or the gains of the methods that it names."""
+def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]], tuned: str) -> str:
+    """The page with the tables that it marks: of a half, ``tuned``, or the gains of the methods that it names."""
 
     def tables(match: re.Match[str]) -> str:
+        if match[2] == "tuned":
+            return f"{match[1]}\n{tuned}\n\n{match[3]}"
         if match[2] not in halves:
             table = gains_table(records, halves["development"], match[2].split(", "))
             return f"{match[1]}\n{table}\n\n{match[3]}"

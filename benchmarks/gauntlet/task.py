@@ -14,6 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from adiw.engine.preprocessing import NormalizedNetwork
+from adiw.models import build
+
 Kind = Literal["image", "table", "text", "regression"]
 
 
@@ -77,7 +80,7 @@ def deal(pool: Pool, trusted: int, test: int, rng: np.random.Generator) -> Pools
 class Split:
     """One draw of a task: what a method is given, and what it is judged on."""
 
-    x_train: Tensor  # (n, d) float32
+    x_train: Tensor  # (n, d) float32, or images (n, c, h, w) uint8
     y_train: Tensor  # (n,) as given: int64 labels, or float32 targets of a regression
     truth: Tensor  # (n,) the true labels or targets of the training samples
     x_trusted: Tensor
@@ -103,6 +106,28 @@ class Split:
         return nn.Sequential(*layers[:-1])
 
 
+@dataclass(frozen=True)
+class ImageSplit(Split):
+    """One draw of a whole image set, with a network of adiw's own that scales the stored bytes."""
+
+    model: str = "lenet5"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    channels_last: bool = False
+
+    def network(self) -> nn.Module:
+        """A new network with its own initialisation, on the GPU if there is one."""
+        inner = build(self.model, tuple(self.x_train.shape[1:]), self.num_classes or 1)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return NormalizedNetwork(inner, self.mean, self.std, self.channels_last).to(device)
+
+
+def inputs(x: NDArray[Any]) -> Tensor:
+    """Images as bytes stay bytes; everything else becomes float32."""
+    made = torch.as_tensor(x)
+    return made if made.dtype == torch.uint8 else made.float()
+
+
 def make_split(
     pools: Pools, given: NDArray[Any], num_classes: int | None, focus: NDArray[Any] | None = None
 ) -> Split:
@@ -117,12 +142,12 @@ def make_split(
         return torch.as_tensor(y, dtype=torch.int64) if num_classes else torch.as_tensor((y - centre) / unit).float()
 
     return Split(
-        x_train=torch.as_tensor(train.x).float(),
+        x_train=inputs(train.x),
         y_train=targets(given),
         truth=targets(train.y),
-        x_trusted=torch.as_tensor(trusted.x).float(),
+        x_trusted=inputs(trusted.x),
         y_trusted=targets(trusted.y),
-        x_test=torch.as_tensor(test.x).float(),
+        x_test=inputs(test.x),
         y_test=targets(test.y),
         rows_train=train.rows,
         rows_trusted=trusted.rows,
@@ -144,14 +169,24 @@ class Length:
 
 
 @dataclass(frozen=True)
+class ImageLength(Length):
+    """How long, and how, a network trains on a whole image set, by the engine of the command."""
+
+    augment: bool = False  # random crops and flips
+    bf16: bool = False  # on a GPU
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True)
 class Task:
-    """A task by name: ``draw(sources, seed)`` gives a split."""
+    """A task by name: ``draw(sources, seed)`` gives a split. ``methods``: those that run on it; empty for all."""
 
     name: str
     kind: Kind
     about: str
     draw: Callable[[Sources, int], Split]
     length: Length
+    methods: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:

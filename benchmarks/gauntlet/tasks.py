@@ -10,6 +10,7 @@ from benchmarks.gauntlet import (
     tasks_regressions,
     tasks_tables,
     tasks_text,
+    tasks_whole,
 )
 from benchmarks.gauntlet.task import Task
 
@@ -17,7 +18,7 @@ TASKS: dict[str, Task] = {
     task.name: task
     for tasks in (
         *(tasks_images.TASKS, tasks_tables.TASKS, tasks_regressions.TASKS, tasks_text.TASKS),
-        *(tasks_glyphs.TASKS, tasks_functions.TASKS, tasks_exported.TASKS),
+        *(tasks_glyphs.TASKS, tasks_functions.TASKS, tasks_exported.TASKS, tasks_whole.TASKS),
     )
     for task in tasks
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gauntlet import records, table
+from benchmarks.gauntlet import records, table, tuned
 from benchmarks.gauntlet.__main__ import PAGES
 from benchmarks.gauntlet.halves import read_halves
 from benchmarks.gauntlet.table import Gain
@@ -105,5 +105,5 @@ def test_gains_over_uniform_say_where_a_method_is_worse() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_is_drawn_from_the_records(page: Path) -> None:
     assert "<!-- gauntlet: " in page.read_text()
-    drawn = table.draw(page.read_text(), records.read(TASKS), read_halves())
+    drawn = table.draw(page.read_text(), records.read(TASKS), read_halves(), tuned.recorded_table())
     assert drawn == page.read_text(), "run python -m benchmarks.gauntlet --draw"
