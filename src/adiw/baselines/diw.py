@@ -18,10 +18,11 @@ from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue, TransformedBatch
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 RIDGE = 1e-5  # added to the diagonal of K
 

@@ -9,12 +9,13 @@ from torch import Generator, Tensor, nn
 
 from adiw.matching.weight_limits import rescale_to_mean_one
 from adiw.reweighting.extra_state import from_one_value, one_value
-from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.loss_shapes import Criterion, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 
 class Uniform(nn.Module):
@@ -52,7 +53,7 @@ class Uniform(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses, sizes = samples = self.evaluator.element_losses(outputs, targets).by_sample()
+        losses, sizes = samples = sample_losses(self.evaluator.criterion, outputs, targets)
         if not self.training:
             return samples.mean()
         step = self.weight_state.begin_step(index, losses, self, sizes)

@@ -94,6 +94,11 @@ def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementL
     return ElementLosses(losses if losses.dtype == torch.float64 else losses.float(), counted)
 
 
+def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
+    """``element_losses`` by sample."""
+    return element_losses(criterion, outputs, targets).by_sample()
+
+
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
     """One loss per sample, (n,), in float32 or better: the mean over its elements.
 
@@ -101,7 +106,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return element_losses(criterion, outputs, targets).by_sample().losses
+    return sample_losses(criterion, outputs, targets).losses
 
 
 class DrawnElements(NamedTuple):

@@ -39,7 +39,7 @@ class Watch:
         state = method.weight_state
         if state._past_warmup() is None or bool(state._past_warmup()):
             found += alarms.weight_alarms(summary.ess, summary.mean, state.num_train, summary.share_at_bound, bound)
-            found += [] if method._last is None else alarms.objective_alarms(summary.objective)
+            found += [] if method.estimator.last is None else alarms.objective_alarms(summary.objective)
         known = method.record.known()
         labels, predicted, weights = (
             x[known].cpu() for x in (method.record.labels[:-1], method.record.predicted[:-1], method.weights)
