@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from adiw.distributed.process_group import is_initialized
-from adiw.engine.capture import Captured, generators_of, why_not_captured
+from adiw.engine.graphed_step import Captured, generators_of, why_not_captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import TrainLoader
 from adiw.reweighting.cuda_graphs import MemoryPool

@@ -17,7 +17,7 @@ from adiw.experiments.recipes import load
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import DEFAULT, Engine, Interrupted
 from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep, in_one_line
-from adiw.experiments.task import Outcome, Task, compute
+from adiw.experiments.worker import Outcome, Task, compute
 
 RETRIES = 3
 POLL = 0.2  # seconds between two looks at the tasks

@@ -14,8 +14,8 @@ from torch import Generator, Tensor, nn
 from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
+from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
@@ -23,7 +23,7 @@ from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoa
 from adiw.experiments import two_step
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
-from adiw.experiments.evaluation import Evaluation
+from adiw.experiments.epoch_evaluation import Evaluation
 from adiw.experiments.methods import Context, find
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, load_optimizer_state
 from adiw.experiments.resume import check_same

@@ -1,4 +1,4 @@
-"""Figures by class for result.json: accuracy, shares of predictions and of trusted samples, and confusions."""
+"""Statistics of each class for result.json: accuracy, shares of predictions and of trusted samples, confusions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MATRIX = 30  # classes: with more, only the most frequent confusions are kept
 CONFUSIONS = 20
 
 
-def class_figures(splits: Splits, predicted: Tensor) -> dict[str, Any]:
+def class_statistics(splits: Splits, predicted: Tensor) -> dict[str, Any]:
     """The entry "predictions" of result.json, from the predicted classes (m,) of the test samples.
 
     Shares and accuracies are in percent, in the order of the classes. ``confusion[i][j]`` counts the test samples of
