@@ -47,10 +47,10 @@ def _shares(labels: Tensor, size: int) -> list[float]:
 def _most_frequent(matrix: Tensor, names: list[str]) -> list[dict[str, Any]]:
     """The most frequent confusions of two classes, the most frequent first."""
     wrong = matrix.clone().fill_diagonal_(0).flatten()
-    counts, places = wrong.topk(min(CONFUSIONS, len(wrong)))
+    counts, cells = wrong.topk(min(CONFUSIONS, len(wrong)))
     size = len(names)
     return [
-        {"true": names[place // size], "predicted": names[place % size], "count": count}
-        for count, place in zip(counts.tolist(), places.tolist(), strict=True)
+        {"true": names[cell // size], "predicted": names[cell % size], "count": count}
+        for count, cell in zip(counts.tolist(), cells.tolist(), strict=True)
         if count
     ]

@@ -18,7 +18,7 @@ from adiw.reweighting.verdict import LEVEL
 
 FOLDS, STEPS, BATCH, HIDDEN = 5, 300, 256, 64  # of the quick model
 MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
-SIDE = 8  # pixels of the images that it sees
+SIDE = 8  # pixels of the sides of its images
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy, whose number of held-out samples is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -75,7 +75,7 @@ def out_of_fold_losses(
 ) -> Tensor:
     """(n,) the cross-entropy of each sample, by a small network that was not trained on it.
 
-    All samples are treated alike, so that where nothing differs between two kinds of them, their losses do not.
+    All samples are treated in the same way, so that losses of two kinds of samples differ only if the samples do.
     """
     fold = torch.randperm(len(x), generator=generator) % FOLDS
     losses = torch.zeros(len(x))
