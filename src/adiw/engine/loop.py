@@ -92,7 +92,7 @@ class Loop:
             self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)
 
     def run_epoch(self, epoch: int, done: int = 0) -> None:
-        """Queue one step for every batch of the epoch after the first ``done``, which a resumed run has behind it."""
+        """Queue one step for every batch of the epoch after the first ``done``, those of before a stop."""
         self.model.train()
         self.timer.start()
         self.done = done

@@ -19,7 +19,7 @@ from adiw.reweighting.verdict import LEVEL
 FOLDS, STEPS, BATCH, HIDDEN = 5, 300, 256, 64  # of the quick model
 MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
 SIDE = 8  # pixels of the sides of its images
-GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy, whose number of held-out samples is reported
+GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
 

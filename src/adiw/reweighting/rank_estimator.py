@@ -119,7 +119,8 @@ class RankEstimator(nn.Module):
     def estimate(self, step: Step, train: TransformedBatch, old: Tensor) -> tuple[Tensor, Tensor]:
         """(estimates, weights) of the samples of a step, (g,), from their ``old`` estimates."""
         table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
-        # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
+        # Trusted samples that are not trained on have large losses once the network memorises the others. The
+        # evidence is then zero, and the weights stay as they are.
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates
