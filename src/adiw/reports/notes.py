@@ -25,7 +25,7 @@ def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[
     rest = [*_not_in_means(results), *_made_with(records)]
     if results.planned is None:
         return [
-            f"Mean over {results.used_epochs} (standard deviation between seeds); evaluated on: {judged}.",
+            f"Mean over seeds (standard deviation), of {results.used_epochs}; evaluated on: {judged}.",
             *rest,
         ]
     length = "" if results.epochs is None else f" of {results.epochs} epochs"

@@ -202,7 +202,7 @@ def make_verdict(
     if comparison and score is not None:
         parts.insert(0, _comparison_words(score, comparison, measure))
     elif score is not None:
-        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, compared with no other model")
+        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, without a model to compare with")
     if not comparison:
         parts.append(HOW_TO_COMPARE)
     return Verdict(f"{begin}: {'; '.join(parts)}.", answer, shift, after, score, comparison)
