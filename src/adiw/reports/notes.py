@@ -13,8 +13,8 @@ from adiw.reports.times import engine, sources
 DIFFERENCE = "Diff.: ours - paper."
 NOT_RUN = f"Not run yet ({NONE}): "
 BOLD = (
-    "Bold (* in text): the best row, and rows that a paired t-test over trial means does not distinguish from it at the "
-    "1% level. With few trials the test seldom finds a difference."
+    "Bold (* in text): the best row, and rows that a paired t-test over trial means does not distinguish from it at "
+    "the 1% level. With few trials the test seldom finds a difference."
 )
 
 
