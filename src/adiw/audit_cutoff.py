@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 QUANTILE = 0.8  # of the trusted losses: below it, training samples are taken to have right labels
-# Trusted samples weigh more in training than others and their losses are smaller: right labels exceed a bound with
-# about this power of the frequency with which trusted samples do. Chosen, as QUANTILE, on benchmarks/gauntlet.
+# Trusted samples have larger weights in training, and so smaller losses, than other samples with right labels. If a
+# share p of them exceeds a bound, about p**POWER of the others do. Both constants were chosen on benchmarks/gauntlet.
 POWER = 0.85
 LEAST_PRECISION = 0.5  # of a cut-off that is suggested
 

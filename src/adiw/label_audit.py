@@ -31,7 +31,7 @@ class Audit:
     weights: Array | None = None  # the last weights
     is_trusted: Array | None = None  # bool, the trusted samples of the training set, which are not ranked
     trusted_losses: Array | None = None  # (m,) of trusted samples that were trained on; None if there are none
-    neighbour: Array | None = None  # the nearest sample with another label, -1 where it was not looked for
+    neighbour: Array | None = None  # the nearest sample with another label, -1 where it was not computed
     distance: Array | None = None  # to it, divided by the median distance between samples
     true: Array | None = None  # the true labels, where a simulated shift changed them
     source: Array | None = None  # the number of each sample in ``numbering``; None for its position

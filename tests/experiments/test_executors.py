@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from adiw.experiments import executors, provenance
-from adiw.experiments import task as task_module
+from adiw.experiments import executors, provenance, worker
 from adiw.experiments.executors import run_on, run_recipe
 from adiw.experiments.plan import Part, plan
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS
-from adiw.experiments.task import Outcome, Task, compute
+from adiw.experiments.worker import Outcome, Task, compute
 from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep, write_recipe
 
 PART = Part(("Uniform", "KL"), ("much",))
@@ -129,7 +128,7 @@ def test_a_run_that_hangs_ends_its_process(
     monkeypatch.setattr(threading.Timer, "start", lambda self: begun.append(self.interval))
     thread = threading.main_thread() if main else threading.Thread()
     monkeypatch.setattr(threading, "current_thread", lambda: thread)
-    task_module._watchdog(limit)
+    worker._watchdog(limit)
     assert begun == ([70.0] if started else [])
 
 

@@ -85,7 +85,7 @@ def test_a_run_of_an_earlier_version_has_no_audit(tmp_path: Path) -> None:
     ("status", "message"),
     [
         (None, "has not finished: continue it with adiw run --resume"),
-        ("dead", r"is dead \(epoch 1: broken\): its losses say nothing about the labels"),
+        ("dead", r"is dead \(epoch 1: broken\): its losses do not rank the labels"),
     ],
 )
 def test_runs_that_did_not_end_well_are_refused(tmp_path: Path, status: str | None, message: str) -> None:

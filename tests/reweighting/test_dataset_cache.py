@@ -218,7 +218,7 @@ CACHE = "reweighting/dataset_cache.py"
 
 
 @pytest.mark.parametrize(
-    "file", ["engine/train_loader.py", "experiments/evaluation.py", "reweighting/validation_stream.py", CACHE]
+    "file", ["engine/train_loader.py", "experiments/epoch_evaluation.py", "reweighting/validation_stream.py", CACHE]
 )
 def test_every_loader_with_workers_starts_after_a_garbage_collection(file: str) -> None:
     """tests/engine/test_train_loader.py tests why this is needed."""

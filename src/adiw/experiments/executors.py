@@ -17,10 +17,10 @@ from adiw.experiments.recipes import load
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import DEFAULT, Engine, Interrupted
 from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep, in_one_line
-from adiw.experiments.task import Outcome, Task, compute
+from adiw.experiments.worker import Outcome, Task, compute
 
 RETRIES = 3
-POLL = 0.2  # seconds between two looks at the tasks
+POLL = 0.2  # seconds between two checks of the tasks
 Ended = Iterator[tuple[Planned, dict[str, Any]]]
 
 
@@ -76,7 +76,7 @@ class _Submitted:
 
     def run(self, jobs: Sequence[Planned], progress: OnRunEpoch, stop: Callable[[], bool]) -> Ended:
         self.sizes = {job: self._size(job) for job in jobs}
-        share = math.ceil(len(jobs) / self.sweep.processes)  # with fewer runs than places, all processes have some
+        share = math.ceil(len(jobs) / self.sweep.processes)  # with few runs, each process still gets some
         width, stopped = max(1, min(self.sweep.side_by_side or 1, share)), False
         for at in range(0, len(jobs), width):
             self._submit(Task(self.sweep, tuple(jobs[at : at + width]), self.stop_file))

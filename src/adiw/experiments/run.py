@@ -14,11 +14,11 @@ import torch
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
-from adiw.engine.capture import Captured
+from adiw.engine.graphed_step import Captured
 from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
-from adiw.experiments.class_figures import class_figures
+from adiw.experiments.class_statistics import class_statistics
 from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.diagnosis import (
     group_tables,
@@ -196,7 +196,7 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
         reason = why_collapsed(training, predicted)
     result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
     result["groups"] = group_tables(training, predicted)
-    result["predictions"] = class_figures(training.splits, predicted)
+    result["predictions"] = class_statistics(training.splits, predicted)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
     return result

@@ -118,7 +118,7 @@ class Settings:
     )
     fold: str | None = _data(
         None,
-        "Hold out this part of the trusted samples instead, such as 2/5 for the second of five; --compare uses it",
+        "Hold out this part of the trusted samples instead of a share: 2/5 is the second of five parts",
         rule=_FOLD,
         unset="none",
         recorded=False,

@@ -31,7 +31,7 @@ class Splits:
     """The samples of a run, by what they are used for."""
 
     data: Data  # the data set as loaded
-    train: Samples | ImageFiles  # the shifted training set, with the labels that training sees
+    train: Samples | ImageFiles  # the shifted training set, with the labels of training
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded

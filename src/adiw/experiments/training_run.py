@@ -14,8 +14,8 @@ from torch import Generator, Tensor, nn
 from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.capture import Captured
 from adiw.engine.checkpoint import CheckpointError
+from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
@@ -23,7 +23,7 @@ from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoa
 from adiw.experiments import two_step
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
-from adiw.experiments.evaluation import Evaluation
+from adiw.experiments.epoch_evaluation import Evaluation
 from adiw.experiments.methods import Context, find
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, load_optimizer_state
 from adiw.experiments.resume import check_same
@@ -56,7 +56,7 @@ class TrainingRun:
         compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
             for L2R and MW-Net: the virtual passes).
         stage: gets what the run does now, such as "epoch 2, step 40 of 900", at most every ``BETWEEN`` seconds.
-        stop: asked after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
+        stop: called after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class TrainingRun:
     ) -> None:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
         self.processes = current_processes()
-        self.stage, self.told = stage, time.monotonic()
+        self.stage, self.reported = stage, time.monotonic()
         self.stop = StopCheck(stop, self.processes)
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -192,8 +192,8 @@ class TrainingRun:
 
     def _after_step(self, done: int, total: int) -> None:
         """Report the step, at most every ``BETWEEN`` seconds, and raise ``Stopped`` if a stop is requested."""
-        if time.monotonic() - self.told > BETWEEN:
-            self.told = time.monotonic()
+        if time.monotonic() - self.reported > BETWEEN:
+            self.reported = time.monotonic()
             self.stage(f"epoch {self.epoch + 1}, step {done} of {total}")
         self.stop.after_step()
 

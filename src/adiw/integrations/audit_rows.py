@@ -54,10 +54,10 @@ def audit_rows(
 
 def _telling(loader: Iterable[Any], total: int) -> Iterator[Any]:
     """The batches; a line says how many rows are read, every two seconds."""
-    told, done = time.monotonic(), 0
+    reported, done = time.monotonic(), 0
     for batch in loader:
         yield batch
         done += len(batch[0])
-        if time.monotonic() - told > SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported > SECONDS:
+            reported = time.monotonic()
             print(f"audit: {done} of {total} rows", flush=True)

@@ -39,7 +39,7 @@ from adiw.label_audit import Audit
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.transforms import Transform
 
-FEWEST_TO_STOP = 20  # trusted samples: a part of fewer cannot tell a better epoch from a worse one
+FEWEST_TO_STOP = 20  # trusted samples: a fifth of fewer is too few to choose an epoch by
 EPOCHS = 20  # at least this many within max_steps, so that there is a choice
 INPUT: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "allow_nd": True}
 

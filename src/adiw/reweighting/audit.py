@@ -17,7 +17,7 @@ from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.indexed import Indexed, TrustedSamples
 from adiw.reweighting.last_pass import Pass, nearest_others, observe
 
-FIRST = 1000  # of the ranking: samples whose neighbours are looked for, and which are described
+FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 BATCH = 256
 
 

@@ -156,7 +156,7 @@ def leave_interrupts_to_the_parent(worker: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    if hasattr(signal, "sigwaitinfo"):  # elsewhere SIGTERM ends a worker, whoever sends it
+    if hasattr(signal, "sigwaitinfo"):  # without it, every SIGTERM ends a worker
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_end_on_request_of_the_parent, daemon=True).start()
 

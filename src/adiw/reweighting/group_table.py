@@ -34,8 +34,8 @@ def rows_of(weights: Tensor, groups: Tensor, names: Sequence[str], right: Tensor
         own = groups == number
         if not bool(own.any()):
             continue
-        judged = right[right_groups == number].double()
-        accuracy = 100 * float(judged.mean()) if len(judged) else None
+        right_here = right[right_groups == number].double()
+        accuracy = 100 * float(right_here.mean()) if len(right_here) else None
         mean, ess = float(weights[own].double().mean()), float(effective_sample_size(weights[own].double()))
         found.append({"name": str(name), "n": int(own.sum()), "accuracy": accuracy, "mean_weight": mean, "ess": ess})
     return found

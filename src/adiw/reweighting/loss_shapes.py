@@ -180,7 +180,7 @@ def nearest(
     tensor([10., 10., 30.])
     """
     known = torch.where(known.isfinite(), known, torch.inf)
-    if known_class is not None and at_class is not None:  # classes lie behind each other, farther apart than losses
+    if known_class is not None and at_class is not None:  # shifted apart by class
         low, high = (x.where(x.isfinite(), 0).double() for x in (known, at))
         apart = 2 * (torch.maximum(low.amax(), high.amax()) - torch.minimum(low.amin(), high.amin())) + 1
         known, at = known.double() + apart * known_class, at.double() + apart * at_class

@@ -19,7 +19,7 @@ from adiw.reweighting.validation_stream import ValidationBatch
 from adiw.reweighting.weight_state import WeightState
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
-RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is seen
+RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is in a batch
 
 
 class RankEstimator(nn.Module):
@@ -65,7 +65,7 @@ class RankEstimator(nn.Module):
         others = (~is_trusted[:-1]).nonzero().flatten()
         joined = trusted_index is not None
         self.register_buffer("losses", torch.full((slots,), float("nan")))  # the last loss of each sample
-        self.register_buffer("labels", torch.full((slots,), -1))  # of each sample, -1 before it was seen
+        self.register_buffer("labels", torch.full((slots,), -1))  # of each sample, -1 before its first batch
         self.register_buffer("train_pool", _draw(others if len(others) else torch.arange(num_train), generator))
         self.register_buffer("trusted_pool", _draw(is_trusted.nonzero().flatten(), generator) if joined else None)
         self.register_buffer("is_trusted", is_trusted if joined else None)
@@ -83,7 +83,7 @@ class RankEstimator(nn.Module):
         return self.trusted_pool is not None
 
     def with_last_losses(self, other: RankEstimator) -> RankEstimator:
-        """``other``, an estimator with other trusted samples, with the losses and labels that this one has seen."""
+        """``other``, an estimator with other trusted samples, with the losses and labels that this one has stored."""
         other.to(self.losses.device)
         other.losses.copy_(self.losses)
         other.labels.copy_(self.labels)
@@ -126,7 +126,8 @@ class RankEstimator(nn.Module):
         else:
             old = state.read_estimates(step).nan_to_num(1, 1, 1)
         table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
-        # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
+        # Trusted samples that are not trained on have large losses once the network memorises the others. The
+        # evidence is then zero, and the weights stay as they are.
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates

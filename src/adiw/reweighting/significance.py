@@ -111,7 +111,7 @@ def mix_distance(expected: Tensor, counts: Tensor) -> Distance:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference of n pairs, its confidence interval, and how many pairs would tell its sign."""
+    """A mean difference of n pairs, its confidence interval, and how many pairs would show its sign."""
 
     difference: float
     low: float
@@ -150,7 +150,7 @@ def paired_rates(own: Tensor, other: Tensor, least: float = 0.01) -> Interval:
 
 
 def pairs_needed(difference: float, disagreement: float) -> int:
-    """How many samples tell two success rates apart, for models that disagree on a share of the samples.
+    """How many samples show that two success rates differ, for models that disagree on a share of the samples.
 
     >>> pairs_needed(0.1, 0.2)
     170

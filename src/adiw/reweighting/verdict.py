@@ -46,7 +46,7 @@ class Comparison:
     """The model against a reference on held-out samples: ``difference`` above zero is in favour of the model.
 
     Accuracies and their differences are in percent; for a regression the score is the mean loss. ``low`` to ``high``
-    is the 95% interval, ``needed`` the number of samples that would tell a difference of this size.
+    is the 95% interval, ``needed`` the number of samples that would show a difference of this size.
     """
 
     method: str
@@ -59,7 +59,7 @@ class Comparison:
 
     @property
     def sign(self) -> int:
-        """1 if the model is better than the reference, -1 if it is worse, 0 if the samples cannot tell."""
+        """1 if the model is better than the reference, -1 if it is worse, 0 if neither is significant."""
         return (self.low > 0) - (self.high < 0)
 
 
@@ -202,7 +202,7 @@ def make_verdict(
     if comparison and score is not None:
         parts.insert(0, _comparison_words(score, comparison, measure))
     elif score is not None:
-        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, compared with no other model")
+        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, without a model to compare with")
     if not comparison:
         parts.append(HOW_TO_COMPARE)
     return Verdict(f"{begin}: {'; '.join(parts)}.", answer, shift, after, score, comparison)

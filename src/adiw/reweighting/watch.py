@@ -1,4 +1,4 @@
-"""Looks for alarms in a training loop, once for each call of ``summary``."""
+"""The alarms of a training loop, checked in each call of ``summary``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from adiw.reweighting.summary import Summary
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
 
-MOST_LOOKS = 64  # that are kept: of more, every second is dropped
-MOST_TRUSTED = 256  # trusted samples that a look evaluates, where they are not trained on
+MOST_SUMMARIES = 64  # whose accuracies are kept: of more, every second is dropped
+MOST_TRUSTED = 256  # trusted samples that a summary evaluates, where they are not trained on
 
 
 class Watch:
-    """What earlier looks have seen, and which alarms were raised. It is not part of the method's state."""
+    """The accuracies at earlier summaries, and the alarms that were raised. It is not part of the method's state."""
 
     def __init__(self) -> None:
-        self.followed: Tensor | None = None  # (m,) booleans: trusted samples that the first look knows
-        self.right: list[Tensor] = []  # booleans at each look: which of those were predicted correctly
+        self.followed: Tensor | None = None  # (m,) booleans: trusted samples with a prediction at the first summary
+        self.right: list[Tensor] = []  # booleans at each summary: which of those were predicted correctly
         self.train_accuracy: list[float] = []
         self.raised: set[str] = set()
 
@@ -64,16 +64,16 @@ class Watch:
         trusted = trusted_predictions(method)
         if trusted is None:
             return []
-        seen = trusted[0] >= 0
-        self.followed = seen if self.followed is None else self.followed
+        has_prediction = trusted[0] >= 0
+        self.followed = has_prediction if self.followed is None else self.followed
         self.right.append((trusted[0] == trusted[1])[self.followed])
         self.train_accuracy.append(float((labels == predicted).double().mean()))
-        if len(self.right) > MOST_LOOKS:
+        if len(self.right) > MOST_SUMMARIES:
             del self.right[1::2], self.train_accuracy[1::2]
-        given, known = (x[seen] for x in trusted)
-        found = alarms.prediction_alarms(known, given)
+        given, trusted_predicted = (x[has_prediction] for x in trusted)
+        found = alarms.prediction_alarms(trusted_predicted, given)
         found += alarms.memorising(torch.stack(self.right), self.train_accuracy)
-        right = alarms_by_class.right_labels(labels, predicted, given, known)
+        right = alarms_by_class.right_labels(labels, predicted, given, trusted_predicted)
         return found + alarms_by_class.class_alarms(weights, labels, predicted, given, right)
 
 
@@ -90,10 +90,8 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
-    judged = judge(
-        method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values
-    )
-    return None if judged.labels is None or judged.predicted is None else (judged.labels, judged.predicted)
+    found = judge(method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values)
+    return None if found.labels is None or found.predicted is None else (found.labels, found.predicted)
 
 
 def group_numbers(groups: Any, num_train: int) -> Groups:

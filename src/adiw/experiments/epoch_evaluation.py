@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.capture import Captured
 from adiw.engine.evaluate import evaluate, in_batches, predict
+from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
