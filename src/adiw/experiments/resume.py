@@ -11,7 +11,7 @@ from typing import Any
 from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments.checked_io import read_lines
-from adiw.experiments.recipe import Recipe
+from adiw.experiments.recipes import Recipe
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import UNRECORDED, Settings, SettingsError, override, resolve
 
