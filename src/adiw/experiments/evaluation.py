@@ -16,7 +16,7 @@ from adiw.engine.evaluate import evaluate, in_batches, predict
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
-from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.dataset_cache import prepare_worker, start
 from adiw.reweighting.last_pass import Pass, observe
 
 AnySamples = Samples | ImageFiles
@@ -97,7 +97,7 @@ class Evaluation:
             without_augmentation(samples),
             batch_size=256,
             num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
+            worker_init_fn=prepare_worker,
         )
         return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
 
