@@ -116,4 +116,4 @@ def _changed(found: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 def _by_source(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     entries = {f" of {entry['label']}": entry["settings"] for entry in (*recipe["columns"], *recipe["rows"])}
-    return {" of the recipe": recipe["common"], " of the command": recipe.get("changes", {}), **entries}
+    return {" of the recipe": recipe["common"], " of the command": recipe["changes"], **entries}

@@ -367,12 +367,12 @@ class TrainingRun:
             if self.fine_tuning is not None:
                 load_optimizer_state(self.fine_tuning.optimizer, state["fine_tuning"][0])
                 self.fine_tuning.reweight.load_state_dict(state["fine_tuning"][1])
-            self.best.restore(state.get("best"))
+            self.best.restore(state["best"])
         self._restore_random(state)
         self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
         self.history = {epoch: weights.float().cpu() for epoch, weights in state["history"].items()}
-        self.held_out = [right.cpu() for right in state.get("held_out", [])]
-        self.alarms = [Alarm(**alarm) for alarm in state.get("alarms", [])]
+        self.held_out = [right.cpu() for right in state["held_out"]]
+        self.alarms = [Alarm(**alarm) for alarm in state["alarms"]]
         self.nonfinite = float(self._nonfinite())
         if "position" in state:
             self._restore_position(state["position"])
@@ -398,7 +398,7 @@ class TrainingRun:
 
     def _check_length(self, state: dict[str, Any]) -> None:
         """Refuse fewer epochs than have begun, and others before a fine-tuning that has begun."""
-        begun, trained = state["epoch"] + ("position" in state), state.get("train_epochs", self.train_epochs)
+        begun, trained = state["epoch"] + ("position" in state), state["train_epochs"]
         if begun > self.epochs:
             raise CheckpointError(
                 f"the run has {begun} epochs already: epochs must be at least {begun}, got {self.epochs}"
