@@ -111,6 +111,7 @@ def write_sweep(folder: Path, records: list[Any], rows: list[str], columns: list
         "common": {"dataset": "digits"},
         "rows": [{"label": label, "settings": {}} for label in rows],
         "columns": [{"label": label, "settings": {}} for label in columns],
+        "changes": {},
         "deviations": [],
         "paper": {},
         **recipe,

@@ -43,6 +43,7 @@ class Uniform(nn.Module):
     ) -> None:
         super().__init__()
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        self.randomness = ResumableGenerator(generator)
         self.weight_state = WeightState(num_train, f"{type(self).__name__}()")
         move_to_device_of(model, self)
 
@@ -80,20 +81,6 @@ class Random(Uniform):
     >>> round(float(reweight.weights.mean()), 4)
     1.0
     """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        val_set: Any,
-        num_train: int,
-        *,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(model, criterion, val_set, num_train, forward=forward)
-        self.randomness = ResumableGenerator(generator)
 
     def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
         weights = rectified_gaussian(len(step.index), losses, self.randomness.on(losses.device), step.is_sample)
@@ -151,13 +138,10 @@ class Fixed(Uniform):
 
 
 def _check_weights(weights: Tensor, num_train: int) -> Tensor:
-    if not isinstance(weights, Tensor):
-        raise TypeError(f"weights must be a tensor ({num_train},), got {type(weights).__name__}")
+    if not isinstance(weights, Tensor) or weights.is_complex() or weights.shape != (num_train,):
+        found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise ValueError(f"weights must be one number per training sample, ({num_train},), got {found}")
     weights = weights.detach()
-    if weights.is_complex() or weights.shape != (num_train,):
-        raise ValueError(
-            f"weights must be one number per training sample, ({num_train},), got {tuple(weights.shape)}"
-        )
     bad = ~(weights.isfinite() & (weights >= 0))
     if bool(bad.any()):
         at = int(bad.nonzero()[0])

@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from adiw.cli.console import StopRequest, TimedLines, one_line_errors, progress_bar, say
-from adiw.cli.settings_options import check_used, flag, parse_width, settings_options
+from adiw.cli.settings_options import check_used, flag, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.divergences.registry import find
 from adiw.engine.torchrun import local_device
@@ -149,7 +149,6 @@ def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, 
 
 def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Settings, Path]:
     """The settings of the run and its folder; a resumed run has the settings in its folder."""
-    given = parse_width(given)
     if resume and out is not None:
         return resumed_settings(out, given), out
     settings = resolve({"hold_out": HOLD_OUT, **given})

@@ -97,7 +97,6 @@ def _row(text: str, where: str) -> Row:
         raise _damaged(where, str(error)) from error
     if not isinstance(row, dict):
         raise _damaged(where, "it is not an object")
-    row.pop("crc32", None)  # a checksum of each line, in records of earlier versions
     return row
 
 

@@ -39,7 +39,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
     ``done`` is called after each fold of the quick models.
     """
     others = ~splits.is_trusted
-    train = splits.train.subset(others.nonzero().flatten(), splits.train.y[others])
+    train = splits.train.subset(others.nonzero().flatten())
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
     x = torch.cat([features(part) for part in parts])
@@ -103,7 +103,7 @@ def _train(x: Tensor, y: Tensor, classes: int, generator: torch.Generator) -> nn
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
     index = torch.randperm(len(samples), generator=generator)[:most].sort().values
-    return samples.subset(index, samples.y[index])
+    return samples.subset(index)
 
 
 def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Finding:

@@ -16,7 +16,7 @@ from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
-from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.dataset_cache import prepare_worker, start
 from adiw.reweighting.last_pass import Pass, observe
 
 AnySamples = Samples | ImageFiles
@@ -86,20 +86,9 @@ class Evaluation:
 
     def batches(self, samples: AnySamples) -> Iterator[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, without augmentation."""
-        for batch in self._read(samples):
+        for batch in read(samples, self.device, self.workers):
             self.on_batch()
             yield batch
-
-    def _read(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
-        if isinstance(samples, Samples):
-            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
-        loader: DataLoader[Any] = DataLoader(
-            without_augmentation(samples),
-            batch_size=256,
-            num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
-        )
-        return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
 
     def _evaluate(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
@@ -114,10 +103,20 @@ class Evaluation:
     def _local_part(self, samples: AnySamples) -> AnySamples:
         """The samples that this process evaluates."""
         own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
-        return samples if self.processes.size == 1 else samples.subset(own, samples.y[own])
+        return samples if self.processes.size == 1 else samples.subset(own)
 
     def _to_device(self, samples: AnySamples) -> AnySamples:
         """Samples in memory are moved to the device once, not in every epoch."""
         if isinstance(samples, Samples):
             return Samples(samples.x.to(self.device), samples.y.to(self.device))
         return samples
+
+
+def read(samples: AnySamples, device: torch.device, workers: int) -> Iterable[tuple[Tensor, Tensor]]:
+    """All of these samples in order, on the device, without augmentation."""
+    if isinstance(samples, Samples):
+        return in_batches(samples.x.to(device), samples.y.to(device))
+    loader: DataLoader[Any] = DataLoader(
+        without_augmentation(samples), batch_size=256, num_workers=workers, worker_init_fn=prepare_worker
+    )
+    return ((x.to(device), y.to(device)) for x, y in start(loader))

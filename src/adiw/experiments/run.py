@@ -33,6 +33,7 @@ from adiw.experiments.provenance import commit, provenance
 from adiw.experiments.resume import check_folder, explain_mismatch
 from adiw.experiments.run_folder import Folder, NullFolder
 from adiw.experiments.run_record import summarise
+from adiw.experiments.run_state import position_of, restore, state_of
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
@@ -148,7 +149,7 @@ def run_epochs(
         raise
     if state is not None:
         with explain_mismatch(out):
-            training.restore(state)
+            restore(training, state)
     folder.remove("result.json")  # a resumed run has no result yet
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
@@ -250,7 +251,7 @@ def _train(
         ending = reason is not None or training.epoch == epochs
         if stopping or ending or time.monotonic() - saved > SAVE_EVERY:
             if training.processes.rank == 0:
-                checkpoint.save(folder.path, training.state())
+                checkpoint.save(folder.path, state_of(training))
             saved = time.monotonic()
         if stopping and not ending:
             training.processes.wait()
@@ -260,9 +261,9 @@ def _train(
 
 def _saved_within_epoch(training: TrainingRun, folder: Folder) -> Interrupted:
     """Save a checkpoint between two steps of an epoch: the error that says where the run stopped."""
-    position = training.position()
+    position = position_of(training)
     if training.processes.rank == 0:
-        checkpoint.save(folder.path, {**training.state(), "position": position})
+        checkpoint.save(folder.path, {**state_of(training), "position": position})
     training.processes.wait()
     where = f"step {position['steps']} of epoch {training.epoch + 1} of {training.epochs}"
     return Interrupted(f"stopped after {where}; continue with --resume")

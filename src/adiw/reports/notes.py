@@ -69,7 +69,7 @@ def changes(recipe: Mapping[str, Any]) -> str:
         recipe["common"],
         *({**recipe["common"], **e["settings"]} for e in (*recipe["rows"], *recipe["columns"])),
     ]
-    given = recipe.get("changes", {}).items()
+    given = recipe["changes"].items()
     changed = [f"{key} = {value}" for key, value in given if any(one.get(key) != value for one in planned)]
     return f"Changed from the recipe: {', '.join(changed)}." if changed else ""
 

@@ -16,8 +16,8 @@ from adiw.distributed.process_group import Processes
 from adiw.matching.batches import finite_mask
 from adiw.reweighting.dataset_cache import (
     CACHE_BYTES,
-    leave_interrupts_to_the_parent,
     map_tensors,
+    prepare_worker,
     read_all,
     start,
     take_rows,
@@ -192,7 +192,7 @@ class ValidationStream(nn.Module):
             batch_sampler=_EndlessBatches(batches),
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
-            worker_init_fn=leave_interrupts_to_the_parent,
+            worker_init_fn=prepare_worker,
             generator=Generator(),  # a loader draws a seed, which must not change the global generator
         )
         return start(loader)
