@@ -289,12 +289,8 @@ def default_text(name: str) -> str | None:
     for dataset, given in DEFAULTS.items():
         if name in given and given[name] != about.default:
             others.setdefault(_in_words(given[name]), []).append(dataset)
-    return (
-        "; ".join(
-            [*([text] if text else []), *(f"{value} for {', '.join(names)}" for value, names in others.items())]
-        )
-        or None
-    )
+    parts = [text] if text else []
+    return "; ".join([*parts, *(f"{value} for {', '.join(names)}" for value, names in others.items())]) or None
 
 
 def _in_words(value: Any) -> str:
