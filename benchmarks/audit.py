@@ -47,7 +47,8 @@ def audit(split: Split, length: Length) -> Scores:
     if cutoff is None:
         return losses, {"cutoff": 0}
     actual = wrong[found.order[: cutoff.number]].mean()
-    figures = {"estimated_wrong": cutoff.wrong / len(wrong), "expected_precision": cutoff.precision}
+    figures = {"estimated_wrong": cutoff.wrong / len(wrong)}
+    figures |= {"expected_precision": cutoff.precision, "least_precision": cutoff.least}
     return losses, {"cutoff": cutoff.number / len(wrong), **figures, "cutoff_precision": float(actual)}
 
 

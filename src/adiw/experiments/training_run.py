@@ -32,7 +32,7 @@ from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import FIRST, make_audit
+from adiw.reweighting.audit import FIRST, early_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
@@ -260,21 +260,26 @@ class TrainingRun:
         splits, data = self.splits, self.splits.data
         with self.on_stream(), self.best.loaded(self.model):
             last = self.evaluation.observe(splits.train, nn.CrossEntropyLoss(reduction="none"))
-        losses, trusted = last.losses, None
+        count = len(splits.train)
+        losses, trusted, early = last.losses, None, early_losses(self.reweight)
         if self.method.trains_on != "trusted":  # val-only has no history of the other samples
-            history, count = self.reweight.weight_state.history, len(splits.train)
+            history = self.reweight.weight_state.history
             further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
             means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
-            inside = bool(len(splits.shifted.trusted))
-            losses, trusted = means[:count], means[splits.shifted.trusted] if inside else means[count:]
+            labels = torch.cat([splits.train.y, splits.trusted.y])[
+                : len(means)
+            ]  # trusted ones may be further samples
+            place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
+            losses, trusted = means[:count], losses_at(place, means, early, labels)
         is_trusted = torch.zeros(len(splits.train), dtype=torch.bool)
         is_trusted[splits.shifted.trusted] = True
         source, numbering = data.find(splits.shifted.keep)
         made = make_audit(
             losses,
             last,
+            None if early is None else early[:count],
             is_trusted=is_trusted.numpy(),
-            trusted_losses=None if trusted is None or not len(trusted) else trusted.numpy(),
+            trusted=trusted,
             source=source.numpy(),
             numbering=numbering,
         )

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from adiw.integrations.network_training import Progress
 from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
 from adiw.label_audit import Audit
-from adiw.reweighting.audit import BATCH, FIRST, make_audit
+from adiw.reweighting.audit import BATCH, FIRST, losses_at, make_audit
 from adiw.reweighting.last_pass import observe
 from adiw.reweighting.loss_history import LossHistory
 
@@ -38,12 +38,15 @@ def audit_rows(
         if progress.weights is not None:
             buffer.copy_(progress.weights[f"weight_state.history.{name}"])
     means = history.means(torch.cat([last.losses, torch.full((len(progress.targets) - count,), torch.nan)]))
-    trusted = means.numpy()[progress.roles.matched]
+    early = None if progress.weights is None else progress.weights["record.early"][:-1].cpu()
+    targets = torch.from_numpy(progress.targets)
+    trusted = losses_at(progress.roles.matched, means, early, targets) if join_trusted else None
     made = make_audit(
         means[:count],
         last,
+        None if early is None else early[:count],
         is_trusted=progress.is_trusted[:count],
-        trusted_losses=trusted if join_trusted and len(trusted) else None,
+        trusted=trusted,
         numbering="row of X, from 0",
     )
     if not hasattr(table, "iloc"):

@@ -45,10 +45,10 @@ def sentences(audit: Audit) -> list[str]:
 
 def cutoff_line(audit: Audit) -> str:
     """How many samples to check, or why that is not known."""
-    if audit.trusted_losses is None:
+    if audit.trusted is None:
         return "No cut-off is suggested: the trusted samples were not trained on, so their losses do not compare."
     if audit.cutoff is None:
-        count = len(audit.trusted_losses)
+        count = len(audit.trusted.mean)
         return f"No cut-off is suggested: the losses of {count} trusted samples give no evidence of wrong labels."
     return str(audit.cutoff)
 
