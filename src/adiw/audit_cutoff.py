@@ -35,9 +35,10 @@ class Cutoff:
     wrong: int  # labels that are expected to be wrong in the whole training set
 
     def __str__(self) -> str:
+        least = "" if self.precision - self.least < 0.01 else f" (probably at least {self.least:.0%})"
         return (
-            f"Check the first {self.number}: about {self.precision:.0%} of them are expected to be mislabelled "
-            f"(probably at least {self.least:.0%}). About {self.wrong} labels are expected to be wrong in all."
+            f"Check the first {self.number}: about {self.precision:.0%} of them are expected to be "
+            f"mislabelled{least}. About {self.wrong} labels are expected to be wrong in all."
         )
 
 

@@ -46,6 +46,7 @@ class Distance:
 
     distance: float  # largest difference of the two distribution functions, or half the L1 distance of the shares
     p_value: float
+    smaller: bool = False  # whether the first sample has the smaller values, where that was asked for
 
 
 def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None) -> Distance:
@@ -67,10 +68,12 @@ def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None)
     points = torch.cat([train, trusted])
     share_train = cumulative[torch.searchsorted(train[order], points, right=True)]
     share_trusted = torch.searchsorted(trusted.sort().values, points, right=True).double() / len(trusted)
-    distance = float((share_train - share_trusted).abs().max())
+    apart = share_train - share_trusted
+    distance = float(apart.abs().max())
     effective = total**2 / float(weights.square().sum())
     size = math.sqrt(effective * len(trusted) / (effective + len(trusted)))
-    return Distance(distance, kolmogorov_tail((size + 0.12 + 0.11 / size) * distance))
+    p_value = kolmogorov_tail((size + 0.12 + 0.11 / size) * distance)
+    return Distance(distance, p_value, bool(apart.max() >= -apart.min()))
 
 
 def kolmogorov_tail(x: float) -> float:

@@ -39,6 +39,7 @@ class Shift:
     distance: float | None = None
     p_value: float | None = None
     n_trusted: int = 0
+    smaller: bool = False  # whether the training losses are smaller than the trusted ones, in their test
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def find_shift(
 def _most_significant(found: dict[str, Any], count: int) -> Shift:
     test = min(found, key=lambda name: found[name].p_value)
     p_value = min(1.0, len(found) * found[test].p_value)
-    return Shift(p_value < LEVEL, test, found[test].distance, p_value, count)
+    return Shift(p_value < LEVEL, test, found[test].distance, p_value, count, found[test].smaller)
 
 
 def compare_rates(name: str, own: Tensor, other: Tensor) -> Comparison:
@@ -238,6 +239,10 @@ def _shift_words(shift: Shift, after: Shift | None) -> str:
         return f"{words}, and no difference is left with the weights ({left})"
     if after.test != shift.test:
         return f"{words}, and with the weights in their {after.test} ({left})"
+    if after.smaller and not shift.smaller:
+        return (
+            f"{words}, which the weights turn round: weighted training losses are smaller than trusted ones ({left})"
+        )
     return f"{words}, which the weights {'reduce' if after.distance < shift.distance else 'do not remove'} ({left})"
 
 
