@@ -17,7 +17,7 @@ from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
 from adiw.reweighting.dataset_cache import prepare_worker, start
-from adiw.reweighting.last_pass import Pass, observe
+from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples
 
 AnySamples = Samples | ImageFiles
 
@@ -73,11 +73,11 @@ class Evaluation:
         found: Tensor = self.processes.gather([own], [-1], -(-len(samples) // self.processes.size))[0]
         return found[found >= 0]
 
-    def observe(self, samples: AnySamples, criterion: nn.Module) -> Pass:
+    def evaluate_samples(self, samples: AnySamples, criterion: nn.Module) -> EvaluatedSamples:
         """Losses, predictions and features of all samples, in evaluation mode; each process observes a part."""
         with torch.compiler.set_stance("force_eager"):
             batches = self.batches(self._local_part(samples))
-            own = observe(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
+            own = evaluate_samples(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
         rows = -(-len(samples) // self.processes.size)
         found = own.map(lambda tensor: self.processes.gather([tensor], [-1], rows)[0])
         assert found.targets is not None

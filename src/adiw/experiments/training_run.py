@@ -259,7 +259,7 @@ class TrainingRun:
         """The audit of the training samples, with the network of the best or last epoch."""
         splits, data = self.splits, self.splits.data
         with self.on_stream(), self.best.loaded(self.model):
-            last = self.evaluation.observe(splits.train, nn.CrossEntropyLoss(reduction="none"))
+            last = self.evaluation.evaluate_samples(splits.train, nn.CrossEntropyLoss(reduction="none"))
         count = len(splits.train)
         losses, trusted, early = last.losses, None, early_losses(self.reweight)
         if self.method.trains_on != "trusted":  # val-only has no history of the other samples

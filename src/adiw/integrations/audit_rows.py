@@ -14,7 +14,7 @@ from adiw.integrations.network_training import Progress
 from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
 from adiw.label_audit import Audit
 from adiw.reweighting.audit import BATCH, FIRST, losses_at, make_audit
-from adiw.reweighting.last_pass import observe
+from adiw.reweighting.evaluation_pass import evaluate_samples
 from adiw.reweighting.loss_history import LossHistory
 
 SECONDS = 2.0  # between two lines of progress
@@ -27,7 +27,7 @@ def audit_rows(
     count = rows.shape[0]
     loader = DataLoader(IndexedRows(rows, progress.targets[:count]), BATCH, collate_fn=IndexedRows.collate)
     device = torch.device(net.device)
-    last = observe(
+    last = evaluate_samples(
         net.module_,
         net.criterion_,
         _telling(loader, count) if verbose else loader,

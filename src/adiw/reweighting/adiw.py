@@ -14,18 +14,19 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
+from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.loop_record import LoopRecord, class_columns
 from adiw.reweighting.loss_shapes import Criterion, draw_evenly, element_losses, nearest, no_autocast, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.rank_estimator import RATE, ElementRankEstimator, RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_index import PADDING
+from adiw.reweighting.sample_record import SampleRecord, class_columns
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean, zero_gradient
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
@@ -38,7 +39,6 @@ from adiw.reweighting.trusted_warnings import (
 )
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
 from adiw.reweighting.verdict import Verdict, verdict_of
-from adiw.reweighting.watch import Watch
 from adiw.reweighting.weight_state import WINDOW, WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
@@ -155,12 +155,12 @@ class ADIW(nn.Module):
         self.weight_state.settings = self._settings(val_stream, self.weight_state)
         self.val_stream = val_stream
         trusted_index = _trusted_index(val_set)
-        self.record = LoopRecord(self.weight_state.num_train, trusted_index)
+        self.record = SampleRecord(self.weight_state.num_train, trusted_index)
         self.estimator = self._make_estimator(trusted_index)
         self._estimations = GraphedCalls("estimations of weights", self._generators)
         self._refits = GraphedCalls("estimations of weights by rank")
         self._evaluations = GraphedPass(self.evaluator, val_stream)
-        self.watch = Watch()
+        self.alarm_checks = AlarmChecks()
         warn_if_few(len(val_stream))
         # Worker processes that read the samples must not share a file with this process.
         unread = not (val_stream.evaluated or forward or val_workers)
@@ -212,7 +212,7 @@ class ADIW(nn.Module):
         elif isinstance(self.estimator, DivergenceEstimator):
             self.estimator.trust(self.val_stream.num_units)
         self._evaluations = GraphedPass(self.evaluator, self.val_stream)
-        self.watch = Watch()
+        self.alarm_checks = AlarmChecks()
         self.to(self.weight_state.weight_slots.device)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -439,7 +439,7 @@ class ADIW(nn.Module):
             trusted = self._trusted_labels(ranks)
             self._missing_classes = warn_of_missing_classes(trusted, train, factors, self._missing_classes)
         figures = self.weight_state.summary(self.val_stream, self.bound, self.estimator.last)
-        return self.watch.look(self, figures, self.bound, groups)
+        return self.alarm_checks.check(self, figures, self.bound, groups)
 
     def verdict(self, references: Mapping[str, nn.Module] | None = None, held_out: Any = None) -> Verdict:
         """Whether training and trusted samples differ, whether the weights remove that, and whether the model helps.

@@ -15,8 +15,8 @@ from adiw.audit_cutoff import Losses
 from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.indexed import Indexed, TrustedSamples
-from adiw.reweighting.last_pass import Pass, nearest_others, observe
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 BATCH = 256
@@ -62,7 +62,7 @@ def audit(
     check_whole(evaluator.model, "an audit")
     parameter = next(evaluator.model.parameters(), reweight.weights)
     batches = _batches(loader, index, parameter.device, state.num_train, progress)
-    found = observe(evaluator.model, evaluator.criterion, batches, evaluator.run)
+    found = evaluate_samples(evaluator.model, evaluator.criterion, batches, evaluator.run)
     positions = torch.cat(index)
     if len(positions.unique()) < state.num_train:
         raise ValueError(
@@ -87,7 +87,7 @@ def audit(
     return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
 
 
-def make_audit(mean_losses: Tensor, last: Pass, early: Tensor | None, **more: Any) -> Audit:
+def make_audit(mean_losses: Tensor, last: EvaluatedSamples, early: Tensor | None, **more: Any) -> Audit:
     """The audit of samples with these mean and early losses (n,) and this last pass; ``more``: further fields."""
     classes = last.targets is not None and not last.targets.is_floating_point()
     given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
-from adiw.reweighting.loop_record import LoopRecord
-from adiw.reweighting.model_judgement import judge
+from adiw.reweighting.alarm_checks import trusted_predictions
+from adiw.reweighting.model_predictions import predict
+from adiw.reweighting.sample_record import SampleRecord
 from adiw.reweighting.significance import loss_distance, mix_distance, paired_means, paired_rates
-from adiw.reweighting.watch import trusted_predictions
 
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
@@ -99,8 +99,8 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
     )
     if held_out is None:
         return make_verdict(shift, after)
-    own = judge(method.evaluator, method.evaluator.model, held_out)
-    others = {name: judge(method.evaluator, model, held_out) for name, model in (references or {}).items()}
+    own = predict(method.evaluator, method.evaluator.model, held_out)
+    others = {name: predict(method.evaluator, model, held_out) for name, model in (references or {}).items()}
     if own.right is None:
         compared = [compare_losses(name, own.losses, other.losses) for name, other in others.items()]
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
@@ -111,7 +111,7 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
 
 
 def find_shift(
-    record: LoopRecord, weights: Tensor, trusted: Tensor | None, num_trusted: int
+    record: SampleRecord, weights: Tensor, trusted: Tensor | None, num_trusted: int
 ) -> tuple[Shift, Shift | None]:
     """The shift before weights, and with the weights (num_train,) if there is one.
 

@@ -13,8 +13,8 @@ from adiw.argument_checks import kind_of
 from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.group_table import Groups, group_rows
-from adiw.reweighting.loop_record import EARLY_STEPS
-from adiw.reweighting.model_judgement import judge
+from adiw.reweighting.model_predictions import predict
+from adiw.reweighting.sample_record import EARLY_STEPS
 from adiw.reweighting.summary import Summary
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOST_SUMMARIES = 64  # whose accuracies are kept: of more, every second is dropp
 MOST_TRUSTED = 256  # trusted samples that a summary evaluates, where they are not trained on
 
 
-class Watch:
+class AlarmChecks:
     """The accuracies at earlier summaries, and the alarms that were raised. It is not part of the method's state."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Watch:
         self.train_accuracy: list[float] = []
         self.raised: set[str] = set()
 
-    def look(self, method: ADIW, summary: Summary, bound: float | None, groups: Any = None) -> Summary:
+    def check(self, method: ADIW, summary: Summary, bound: float | None, groups: Any = None) -> Summary:
         """The summary with its alarms, and the rows of each class and group. Warns of each alarm once."""
         found: list[Alarm] = []
         state = method.weight_state
@@ -90,7 +90,9 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
-    found = judge(method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values)
+    found = predict(
+        method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values
+    )
     return None if found.labels is None or found.predicted is None else (found.labels, found.predicted)
 
 

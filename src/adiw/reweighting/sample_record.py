@@ -15,7 +15,7 @@ from adiw.reweighting.weight_state import WeightState
 EARLY_STEPS = 100  # losses are recorded in the first epoch and at least so many steps: before a network memorises
 
 
-class LoopRecord(nn.Module):
+class SampleRecord(nn.Module):
     """Early losses, labels and last predictions of all training samples, for the verdict and the alarms.
 
     Where the trusted samples are part of the training set, at ``trusted_index``, ``early`` is the last loss of each
@@ -94,7 +94,7 @@ class LoopRecord(nn.Module):
         super()._load_from_state_dict(state, prefix, *arguments)
 
     def __repr__(self) -> str:
-        return "LoopRecord()"
+        return "SampleRecord()"
 
 
 def class_columns(outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor | None, Tensor | None]:
