@@ -10,7 +10,7 @@ from torch import nn
 
 from adiw import ADIW
 from adiw.baselines import Uniform
-from adiw.reweighting.loss_history import LossHistory
+from adiw.reweighting.sample_record import LossHistory
 from adiw.reweighting.weight_state import WeightState
 
 

@@ -281,14 +281,15 @@ class ADIW(nn.Module):
     @torch.no_grad()
     def _columns(self, outputs: Any, targets: Any, inputs: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
         """z, or None where it is the loss, and the group, label and predicted class of each sample, (n, ...)."""
+        z, group = None, None
         if self.exact:
             reason = "exact=True takes z from a separate pass in evaluation mode"
             pair = self.evaluator.training_batch(inputs, targets, reason)
             z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-        else:
+        elif type(self.transform) is not LossValue:
             z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
-        z_is_loss = isinstance(self.transform, LossValue) and not self.exact
-        return [None if z_is_loss else z, group, *class_columns(outputs, targets, losses)]
+            z = None if isinstance(self.transform, LossValue) else z
+        return [z, group, *class_columns(outputs, targets, losses)]
 
     def _weighted_elements(self, outputs: Any, targets: Any, index: Tensor | None, features: Tensor | None) -> Tensor:
         """mean(w * loss) over the elements of a batch.

@@ -1,8 +1,8 @@
-"""What a training loop shows of each sample: its loss early in training, its label, and the predicted class."""
+"""What a training loop shows of each sample: its losses, its label, and the predicted class."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,51 @@ from torch import Tensor, nn
 from adiw.matching.batches import none_if_true
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.step import Step
-from adiw.reweighting.weight_state import WeightState
+
+if TYPE_CHECKING:
+    from adiw.reweighting.weight_state import WeightState
 
 EARLY_STEPS = 100  # losses are recorded in the first epoch and at least so many steps: before a network memorises
+
+
+class LossHistory(nn.Module):
+    """The sum of each sample's losses and their number. Losses that are not finite are excluded.
+
+    A label that is wrong has a large loss in most epochs, also if the network has memorised it in the end. The last
+    slot of the buffers takes padding and bad indices.
+
+    >>> history = LossHistory(3)
+    >>> history.add(torch.tensor([2, 0]), torch.tensor([1.0, 4.0]), torch.tensor([True, True]))
+    >>> history.add(torch.tensor([2, 0]), torch.tensor([3.0, torch.nan]), torch.tensor([True, False]))
+    >>> history.means()
+    tensor([4., nan, 2.])
+    """
+
+    loss_sums: Tensor
+    loss_counts: Tensor
+
+    def __init__(self, num_train: int) -> None:
+        super().__init__()
+        self.register_buffer("loss_sums", torch.zeros(num_train + 1))
+        self.register_buffer("loss_counts", torch.zeros(num_train + 1, dtype=torch.int32))
+
+    def add(self, index: Tensor, losses: Tensor, finite: Tensor) -> None:
+        """Add the losses (g,) of the samples ``index`` (g,) where ``finite`` (g,) is true."""
+        self.loss_sums.index_add_(0, index, torch.where(finite, losses, 0).to(self.loss_sums.dtype))
+        self.loss_counts.index_add_(0, index, finite.to(self.loss_counts.dtype))
+
+    def means(self, last: Tensor | None = None) -> Tensor:
+        """(num_train,) the mean loss, nan for samples without any; ``last`` (num_train,) counts as one more loss."""
+        sums, counts = self.loss_sums[:-1].double(), self.loss_counts[:-1].double()
+        if last is not None:
+            known = last.isfinite()
+            sums, counts = sums + torch.where(known, last, 0), counts + known
+        return torch.where(counts > 0, sums / counts.clamp_min(1), torch.nan).float()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name, buffer in self.named_buffers():  # a state without a history starts an empty one
+            state_dict.setdefault(prefix + name, torch.zeros_like(buffer))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class SampleRecord(nn.Module):
@@ -56,6 +98,8 @@ class SampleRecord(nn.Module):
         val_losses: Tensor | None,
     ) -> None:
         """Record a step: losses (g,) and ``class_columns`` of all processes, and trusted losses (m, 1) if known."""
+        if not state.is_stream:
+            state.history.add(step.index, losses, step.finite)
         if labels is not None and predicted is not None:
             self.labels.index_copy_(0, step.index, labels)
             self.predicted.index_copy_(0, step.index, predicted)

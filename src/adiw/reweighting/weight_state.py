@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
 from adiw.matching.batches import none_if_true
-from adiw.reweighting.loss_history import LossHistory
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
+from adiw.reweighting.sample_record import LossHistory
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
 from adiw.reweighting.summary import Summary, name_indices, summarise
 
@@ -103,8 +103,12 @@ class WeightState(nn.Module):
     def begin_step(
         self, index: Tensor, losses: Tensor, method: nn.Module | None = None, sizes: Tensor | None = None
     ) -> Step:
-        """``gather`` and ``count``."""
-        return self.count(self.gather(index, losses, method, sizes))
+        """Gather and count the samples of a step, and record their losses."""
+        batch = self.gather(index, losses, method, sizes)
+        step = self.count(batch)
+        if not self.is_stream:
+            self.history.add(step.index, batch.losses, step.finite)
+        return step
 
     def gather(
         self,
@@ -159,8 +163,6 @@ class WeightState(nn.Module):
             index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
         finite = batch.losses.abs() < torch.inf  # fewer kernels than isfinite
-        if not self.is_stream:
-            self.history.add(index, batch.losses, finite)
         bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # a sample without elements has no loss
         self.nonfinite_slots.index_add_(0, index, bad.to(self.nonfinite_slots.dtype))
         total = num_samples if batch.processes.size == 1 else (index < self.num_train).sum()
