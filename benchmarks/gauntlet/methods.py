@@ -14,6 +14,7 @@ from adiw.reweighting.rank_estimator import RATE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting
+from benchmarks.gauntlet.records import settings_of
 from benchmarks.gauntlet.task import Length, Split, Task
 from benchmarks.gauntlet.training import criterion_for, fit
 
@@ -91,7 +92,8 @@ METHODS: dict[str, Method] = {
         for data in ("train", "trusted")
     },
     **{
-        name: Method("divergence", partial(divergence, name), repr(kind())) for name, kind in adiw.DIVERGENCES.items()
+        name: Method("divergence", partial(divergence, name), settings_of(kind))
+        for name, kind in adiw.DIVERGENCES.items()
     },
     "default": Method("candidate", partial(default, RATE), f"no settings (rate {RATE}), trusted samples joined"),
     "default-apart": Method(

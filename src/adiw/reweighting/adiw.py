@@ -14,7 +14,7 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.batches import known_finite, match
-from adiw.matching.loss_ranks import weights_by_class
+from adiw.matching.loss_ranks import evidence_of_smaller, weights_by_class
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import CACHE_BYTES
@@ -80,6 +80,8 @@ class ADIW(nn.Module):
             not stored by index: they need ``num_train=None``.
         process_group: PyTorch's group of the processes that have different parts of the batch (data-parallel ones);
             None for all.
+        cautious: a step on a divergence of losses counts as far as there is evidence that trusted losses are smaller
+            than those of the batch; without any, the weights stay as they are. False for the paper's Algorithm 1.
 
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
@@ -118,6 +120,7 @@ class ADIW(nn.Module):
         generator: Generator | None = None,
         unit: Literal["sample", "element"] = "sample",
         process_group: Any = None,
+        cautious: bool = True,
     ) -> None:
         super().__init__()
         check_count("steps", steps, least=1)
@@ -136,6 +139,7 @@ class ADIW(nn.Module):
         self.evaluator = ModelEvaluator(model, criterion, forward, self.transform, elements)
         self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
         self.limited = self.limits != Limits()
+        self.cautious = cautious and self.divergence is not None and isinstance(self.transform, LossValue)
         self.randomness = ResumableGenerator(generator)
         self._open_stream = partial(
             ValidationStream,
@@ -410,6 +414,9 @@ class ADIW(nn.Module):
         self._remember(result, params, val.index, step.past_warmup)
 
         estimates = result.weights
+        if self.cautious:
+            old = params if by_train else self._old_estimates(step, train.z)
+            estimates = torch.lerp(old, estimates, evidence_of_smaller(train.z[:, 0], val.z[:, 0]))
         included = None if batches.membership_train is None else batches.included_train
         if included is not None:
             estimates = torch.where(included, estimates, self.weight_state.read_estimates(step))
@@ -544,7 +551,8 @@ class ADIW(nn.Module):
         stream = f"{sizes}, val_every={val_stream.every}"
         loop = f"steps={self.steps}, warmup_steps={state.warmup_steps}, exact={self.exact}"
         kind = f", unit={self.unit}, num_train=None" if state.is_stream else ""
-        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind})"
+        caution = ", cautious" if self.cautious else ""
+        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind}{caution})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
