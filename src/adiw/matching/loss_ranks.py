@@ -148,8 +148,9 @@ def decreasing(values: Tensor) -> Tensor:
 
 
 def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Which trusted losses are finite and their number; the training losses in order, and how many are finite; and the
-    rank of each trusted loss among them, from 0 to 1.
+    """Which trusted losses are finite, and how many; the training losses in order, and how many are finite; ranks.
+
+    The rank of a trusted loss, (m,), is the share of the training losses below it.
     """
     valid = trusted.isfinite()
     ranked = train.where(train.isfinite(), torch.inf).sort().values
