@@ -29,11 +29,11 @@ class Method:
     fits: Callable[[Task], bool] = lambda task: True
 
 
-def divergence(name: str, split: Split, length: Length) -> Outcome:
+def divergence(name: str, split: Split, length: Length, cautious: bool = True) -> Outcome:
     """adiw as the README has it: a divergence by its defaults; the trusted samples are not trained on."""
     network, criterion = split.network(), criterion_for(split.num_classes)
     trusted = TensorDataset(split.x_trusted, split.y_trusted)
-    reweight = adiw.ADIW(network, criterion, trusted, len(split.y_train), name)
+    reweight = adiw.ADIW(network, criterion, trusted, len(split.y_train), name, cautious=cautious)
     fit(network, split.x_train, split.y_train, reweight, length)
     return outcome_of(split, network, reweight.weights)
 

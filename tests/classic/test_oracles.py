@@ -124,18 +124,18 @@ def test_estimate_weights_with_many_steps_is_kliep():
     assert np.sqrt(np.mean(difference**2)) < 0.05
 
 
-def test_held_out_objective_is_that_of_coefficients_of_the_other_folds():
+def test_held_out_terms_are_those_of_coefficients_of_the_other_folds():
     from adiw.classic.least_squares import _held_out, moments, solve
 
     train, test = gaussian_shift().sample(4, 30, 20)
     fold_train, fold_test = np.arange(30) % 5, np.arange(20) % 5
     each = [moments(train[fold_train == k], test[fold_test == k], test[:10], WIDTH, 0.2) for k in range(5)]
-    for k, values in enumerate(_held_out(each, [0.01, 0.3])):
+    fit, square = _held_out(each, [0.01, 0.3])
+    for k, (H, h) in enumerate(each):
         rest = moments(train[fold_train != k], test[fold_test != k], test[:10], WIDTH, 0.2)
-        H, h = each[k]
-        for penalty, value in zip((0.01, 0.3), values, strict=True):
+        for at, penalty in enumerate((0.01, 0.3)):
             coef = solve(*rest, penalty)
-            assert value == pytest.approx(coef @ H @ coef / 2 - h @ coef, abs=1e-12)
+            assert (fit[k, at], square[k, at]) == pytest.approx((h @ coef, coef @ H @ coef), abs=1e-12)
 
 
 def test_the_widest_of_the_widths_with_equal_scores_is_chosen():

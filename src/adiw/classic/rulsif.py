@@ -21,7 +21,7 @@ class RULSIF(LeastSquaresModel):
 
     Args:
         alpha: share of the test distribution below the ratio, from 0 (uLSIF) to below 1.
-        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out objective is
+        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out score is
             not significantly above the smallest one).
         penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
@@ -32,6 +32,7 @@ class RULSIF(LeastSquaresModel):
     Attributes:
         weights_: (n_train,) estimated relative ratio at the training points, at most 1 / alpha.
         coef_, centres_, width_, penalty_: the fitted model.
+        multiple_: factor of coef_ that is best on held-out folds; one for a given width and penalty.
         divergence_: the estimated relative Pearson divergence of the two samples.
 
     >>> rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ class ULSIF(LeastSquaresModel):
     """w(x) = sum_l coef_l psi_l(x) with coef = max(0, (H + penalty I)^-1 h).
 
     Args:
-        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out objective is
+        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out score is
             not significantly above the smallest one).
         penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
@@ -26,6 +26,7 @@ class ULSIF(LeastSquaresModel):
     Attributes:
         weights_: (n_train,) estimated ratio at the training points; their mean is about one, but not constrained.
         coef_, centres_, width_, penalty_: the fitted model.
+        multiple_: factor of coef_ that is best on held-out folds; one for a given width and penalty.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
