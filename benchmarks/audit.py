@@ -47,7 +47,8 @@ def audit(split: Split, length: Length) -> Scores:
     if cutoff is None:
         return losses, {"cutoff": 0}
     actual = wrong[found.order[: cutoff.number]].mean()
-    figures = {"estimated_wrong": cutoff.wrong / len(wrong), "expected_precision": cutoff.precision}
+    figures = {"estimated_wrong": cutoff.wrong / len(wrong)}
+    figures |= {"expected_precision": cutoff.precision, "least_precision": cutoff.least}
     return losses, {"cutoff": cutoff.number / len(wrong), **figures, "cutoff_precision": float(actual)}
 
 
@@ -114,15 +115,17 @@ def measure(task: Task, method: str, seed: int, sources: Sources) -> dict[str, A
 def table(found: dict[records.Key, dict[str, Any]], tasks: list[str]) -> str:
     """A line for each task: AUROC and precision of each method, and the cut-off of the audit."""
     tasks = [task for task in tasks if (task, "adiw", 0) in found]
-    lines = ["| task | seeds | " + " | ".join(METHODS) + " | wrong, estimated | precision at the cut-off, expected |"]
+    lines = ["| task | seeds | " + " | ".join(METHODS) + " | wrong, estimated | precision, expected, cautious |"]
     lines.append("| --- | ---: |" + " ---: |" * (len(METHODS) + 2))
     for task in tasks:
         seeds = [seed for name, method, seed in found if (name, method) == (task, "adiw")]
         cells = [_cell(found, [task], method) for method in METHODS]
         mean = {
-            n: _mean(found, [task], "adiw", n) for n in ("estimated_wrong", "cutoff_precision", "expected_precision")
+            n: _mean(found, [task], "adiw", n)
+            for n in ("estimated_wrong", "cutoff_precision", "expected_precision", "least_precision")
         }
-        cut = [f"{mean['estimated_wrong']:.0%}", f"{mean['cutoff_precision']:.0%}, {mean['expected_precision']:.0%}"]
+        estimated, *precisions = (f"{value:.0%}" for value in mean.values())
+        cut = [estimated, ", ".join(precisions)]
         cut = ["no cut-off", "-"] if np.isnan(mean["estimated_wrong"]) else cut
         lines.append(f"| {task} | {len(seeds)} | " + " | ".join(cells + cut) + " |")
     lines.append("| mean | | " + " | ".join(_cell(found, tasks, method) for method in METHODS) + " | | |")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from adiw.divergences import DIVERGENCES
-from adiw.engine.capture import Captured
+from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.methods import method_name

@@ -13,7 +13,7 @@ import adiw
 from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import Divergence
-from adiw.engine.capture import Captured, generators_of
+from adiw.engine.graphed_step import Captured, generators_of
 from adiw.experiments.methods import method_name
 from adiw.reweighting.cuda_graphs import WARM_UP
 from adiw.reweighting.transforms import TransformedBatch

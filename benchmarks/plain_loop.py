@@ -153,7 +153,7 @@ class PlainLoop:
         parts = {
             "estimation": self.reweight._estimations,
             "ranks": self.reweight._refits,
-            "pass": self.reweight._evaluate_next.calls,
+            "pass": self.reweight._evaluations.calls,
         }
         return {name: len(part.graphs) for name, part in parts.items()}
 

@@ -29,6 +29,7 @@ from record import RESULTS
 
 BATCH = 256
 VARIANTS: dict[str, dict[str, Any]] = {
+    "adiw": {},  # the default, whose trusted samples are in the training set
     "adiw-km": {"divergence": "mmd"},
     "adiw-kl": {"divergence": "kl"},
     "adiw-ls": {"divergence": "squared"},
@@ -43,7 +44,9 @@ def build(variant: str, train: int, val: int, val_batch: int = BATCH) -> Any:
     trusted = TensorDataset(torch.zeros(val, 2), torch.arange(val) % 3)
     if variant == "uniform":
         return model, Uniform(model, criterion, trusted, train)
-    return model, adiw.ADIW(model, criterion, trusted, train, val_batch=val_batch, val_every=1, **VARIANTS[variant])
+    settings = VARIANTS[variant]
+    known = trusted if settings else adiw.Indexed(TensorDataset(torch.zeros(train, 2)), range(val)).trusted
+    return model, adiw.ADIW(model, criterion, known, train, val_batch=val_batch, val_every=1, **settings)
 
 
 def kept(module: nn.Module) -> int:
@@ -53,13 +56,13 @@ def kept(module: nn.Module) -> int:
 
 def bytes_per_training_sample(variant: str) -> int:
     """Growth of the buffers with one more training sample."""
-    less, more = (kept(build(variant, size, 8)[1]) for size in (1000, 2000))
-    return (more - less) // 1000
+    less, more = (kept(build(variant, size, 100)[1]) for size in (10_000, 20_000))
+    return (more - less) // 10_000
 
 
 def bytes_per_validation_sample(variant: str) -> int:
     """Growth with one more validation sample, without its inputs, which are cached up to ``cache_bytes``."""
-    less, more = (kept(build(variant, 8, size, val_batch=8)[1]) for size in (1000, 2000))
+    less, more = (kept(build(variant, 10_000, size, val_batch=8)[1]) for size in (1000, 2000))
     return (more - less) // 1000
 
 

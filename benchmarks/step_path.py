@@ -18,7 +18,7 @@ SOURCE = f"{Path(adiw.__file__).parent}/"
 
 
 def build_step() -> Callable[[], None]:
-    """One step of the README's loop (kl, ``val_every=1``), past its warm-up."""
+    """One step of the README's loop (kl, ``val_every=1``), past its warm-up and the first hundred steps."""
     torch.manual_seed(0)
     train_set = adiw.Indexed(TensorDataset(torch.randn(2000, 20), torch.randint(5, (2000,))))
     val_set = TensorDataset(torch.randn(50, 20), torch.randint(5, (50,)))
@@ -27,7 +27,7 @@ def build_step() -> Callable[[], None]:
     criterion = nn.CrossEntropyLoss(reduction="none")
     reweight = adiw.ADIW(model, criterion, val_set, num_train=len(train_set), divergence="kl", val_every=1)
     loader = DataLoader(train_set, batch_size=64, shuffle=True, drop_last=True)
-    batches = [batch for _ in range(2) for batch in loader]
+    batches = [batch for _ in range(5) for batch in loader]
 
     def step() -> None:
         x, y, index = batches.pop()
@@ -35,7 +35,7 @@ def build_step() -> Callable[[], None]:
         optimizer.step()
         optimizer.zero_grad()
 
-    for _ in range(len(loader) + 5):
+    for _ in range(120):
         step()
     return step
 

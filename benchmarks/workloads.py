@@ -90,7 +90,7 @@ def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> 
     data = load("imagefolder", path=folder, size=shape.image[1])
     again = torch.arange(shape.count) % len(data.train)
     random = Generator().manual_seed(0)
-    train = data.train.subset(again, data.train.y[again])
+    train = data.train.subset(again)
     shifted = parse(NOISE).apply(None, train.y, shape.classes, shape.trusted, random)
     trusted = without_augmentation(train.subset(shifted.trusted, shifted.y[shifted.trusted]))
     assert isinstance(trusted, ImageFiles)

@@ -31,7 +31,7 @@ def spending(rng: np.random.Generator, X: Array) -> Array:
 
 
 def importance(X: Array, X_new: Array) -> Array:
-    """How much more likely each row is in the new population, (n,), after scaling both samples alike."""
+    """How much more likely each row is in the new population, (n,), after the same scaling of both samples."""
     with config_context(enable_metadata_routing=True):
         ratio = KLIEP().set_fit_request(X_test=True)
         pipeline = make_pipeline(StandardScaler(), ratio, transform_input=["X_test"])

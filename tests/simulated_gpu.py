@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from adiw.matching import batches
-from adiw.reweighting import cuda_graphs, graphed_pass
+from adiw.reweighting import adiw, cuda_graphs
 
 
 class PretendCuda(Tensor):
@@ -76,7 +76,7 @@ def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Te
     monkeypatch.setattr(cuda_graphs, "MemoryPool", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
-    for module in (cuda_graphs, graphed_pass):
+    for module in (cuda_graphs, adiw):
         monkeypatch.setattr(module, "can_capture", lambda _device: not getattr(cuda_graphs._eager, "always", False))
     return log
 

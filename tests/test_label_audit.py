@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from adiw.audit_cutoff import suggest_cutoff
+from adiw.audit_cutoff import Cutoff, Losses, suggest_cutoff
 from adiw.label_audit import Audit, ranking_quality
 
 LOSSES = np.array([0.1, 3.0, np.nan, 0.2, 5.0])
@@ -36,29 +36,63 @@ def test_a_label_is_suggested_where_the_network_is_confident_of_another_one() ->
     assert suggested.tolist() == [1, -1, -1, 0, 1]  # not sure of 1, agrees with 2
 
 
+def cutoff_of(losses: np.ndarray, trusted: np.ndarray) -> Cutoff | None:
+    return suggest_cutoff(Losses(losses, losses), Losses(trusted, trusted))
+
+
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_cutoff_estimates_how_many_labels_are_wrong(share: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     wrong = rng.random(5000) < share
     losses = np.where(wrong, rng.normal(4, 1, 5000), rng.normal(0, 1, 5000))
-    found = suggest_cutoff(losses, rng.normal(0, 1, 400))
+    found = cutoff_of(losses, rng.normal(0, 1, 400))
     assert found is not None
     assert found.wrong == pytest.approx(wrong.sum(), abs=5000 * 3 * 0.5 / 400**0.5)  # three standard errors
     actual = wrong[np.argsort(-losses)[: found.number]].mean()
-    assert found.precision == pytest.approx(actual, abs=0.12)
+    assert found.precision == pytest.approx(actual, abs=0.1)
+    assert found.least <= actual + 0.02
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_without_wrong_labels_there_is_no_cutoff(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    assert suggest_cutoff(rng.normal(0, 1, 2000), rng.normal(0, 1, 200)) is None
+    assert cutoff_of(rng.normal(0, 1, 2000), rng.normal(0, 1, 200)) is None
+
+
+def test_trusted_samples_that_the_network_learned_better_do_not_promise_too_much() -> None:
+    rng = np.random.default_rng(0)
+    wrong = rng.random(4000) < 0.3
+    early, hard = np.where(wrong, rng.normal(3, 1, 4000), rng.normal(0, 1, 4000)), rng.random(4000) < 0.2
+    losses = np.where(wrong | hard, 5.0, 0.0) + rng.random(4000)  # a fifth of the right labels are not learned
+    trusted = Losses(rng.random(200), rng.normal(0, 1, 200))  # but all trusted ones are
+    found = suggest_cutoff(Losses(losses, early), trusted)
+    assert found is not None
+    actual = wrong[np.argsort(-losses)[: found.number]].mean()
+    assert actual == pytest.approx(0.68, abs=0.05)
+    assert found.least <= actual + 0.03
+    by_trusted = suggest_cutoff(Losses(losses, losses), Losses(trusted.mean, trusted.mean))
+    assert by_trusted is not None
+    assert by_trusted.precision > actual + 0.2
+
+
+def test_labels_that_are_wrong_in_one_class_only_are_found() -> None:
+    rng = np.random.default_rng(0)
+    given = np.repeat([0, 1], 1000)
+    wrong = (given == 1) & (rng.random(2000) < 0.5)  # samples of class 0, whose losses are all larger
+    losses = np.where(wrong, 3.0, np.where(given == 0, 3.0, 0.0)) + rng.normal(0, 0.5, 2000)
+    labels = np.repeat([0, 1], [150, 50])
+    trusted = np.where(labels == 0, 3.0, 0.0) + rng.normal(0, 0.5, 200)
+    found = suggest_cutoff(Losses(losses, losses, given), Losses(trusted, trusted, labels))
+    assert found is not None
+    assert found.wrong == pytest.approx(wrong.sum(), rel=0.2)
+    assert cutoff_of(losses, trusted) is None
 
 
 def test_two_trusted_samples_are_not_enough_for_a_few_wrong_labels() -> None:
     losses = np.concatenate([np.linspace(0, 1, 95), np.full(5, 9.0)])
-    assert suggest_cutoff(losses, np.array([0.5, 1.0])) is None
-    assert suggest_cutoff(losses, np.array([])) is None
+    assert cutoff_of(losses, np.array([0.5, 1.0])) is None
+    assert cutoff_of(losses, np.array([])) is None
     assert made().cutoff is None  # no trusted sample was trained on
 
 
@@ -109,7 +143,8 @@ def test_the_file_says_whose_numbers_they_are_and_what_the_rows_are() -> None:
 
 def test_samples_before_the_cutoff_are_marked() -> None:
     losses = np.concatenate([np.linspace(0, 1, 60), np.linspace(4, 5, 40)])
-    audit = Audit(losses=losses, given=np.zeros(100, int), trusted_losses=np.linspace(0, 1, 100))
+    trusted = np.linspace(0, 1, 100)
+    audit = Audit(losses=losses, given=np.zeros(100, int), trusted=Losses(trusted, trusted))
     assert audit.cutoff is not None
     assert [row["check"] for row in read(audit)] == ["yes"] * audit.cutoff.number + [""] * (100 - audit.cutoff.number)
     assert str(audit.cutoff).startswith(f"Check the first {audit.cutoff.number}: about")

@@ -13,8 +13,7 @@ from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import plan
 from benchmarks.gauntlet.tasks import TASKS
 
-PAGES = [Path(__file__).parents[2] / name for name in ("docs/density-ratios.md", "docs/distances.md")]
-PAGES.append(Path(__file__).with_name("README.md"))
+PAGE = Path(__file__).with_name("README.md")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,8 +59,7 @@ def main(given: list[str] | None = None) -> None:
     if arguments.table:
         print_table(found, tasks, methods, arguments.default)
     elif arguments.draw:
-        for page in PAGES:
-            page.write_text(table.draw(page.read_text(), found, read_halves(), tuned.recorded_table()))
+        PAGE.write_text(table.draw(PAGE.read_text(), found, read_halves(), tuned.recorded_table()))
     else:
         try:
             if arguments.confirm:

@@ -140,44 +140,23 @@ def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) ->
 
 
 def _means(gains: dict[str, float]) -> list[str]:
-    """Mean gain on tasks that are judged by accuracy, and on those judged by RMSE; "-" where there is none."""
+    """Mean gain on tasks that are measured by accuracy, and on those measured by RMSE; "-" where there is none."""
     parts = ([g for task, g in gains.items() if TASKS[task].metric == metric] for metric in ("accuracy", "rmse"))
     return [f"{np.mean(part):+.2f}" if part else "-" for part in parts]
 
 
-def gains_table(records: dict[Key, Record], tasks: list[str], methods: list[str]) -> str:
-    """Gains over uniform training, tasks in rows and methods in columns, with the number of seeds."""
-    rows = [["task", *methods]]
-    for task in tasks:
-        uniform = values(records, task, "uniform")
-        found = (gain(values(records, task, method), uniform, TASKS[task].metric) for method in methods)
-        unit = " (% RMSE)" if TASKS[task].metric == "rmse" else ""
-        rows.append([task + unit, *(_gain_cell(over, TASKS[task].metric) for over in found)])
-    return markdown(rows)
+_MARKED = re.compile(r"(<!-- gauntlet: (\w+) -->\n).*?(<!-- end of gauntlet -->)", re.DOTALL)
 
 
-def _gain_cell(over_uniform: Gain | None, metric: str) -> str:
-    if over_uniform is None:
-        return "-"
-    worse = " worse" if is_worse(over_uniform, metric) else ""
-    return f"{over_uniform.mean:+.1f} ({over_uniform.seeds}){worse}"
-
-
-_MARKED = re.compile(r"(<!-- gauntlet: ([\w, -]+) -->\n).*?(<!-- end of gauntlet -->)", re.DOTALL)
-
-
-DEFAULT = "default"  # the method that the last table of a half judges: the default of the library
+DEFAULT = "default"  # the method of the last table of a half: the default of the library
 
 
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]], tuned: str) -> str:
-    """The page with the tables that it marks: of a half, ``tuned``, or the gains of the methods that it names."""
+    """The page with the tables that it marks: of a half, or ``tuned``."""
 
     def tables(match: re.Match[str]) -> str:
         if match[2] == "tuned":
             return f"{match[1]}\n{tuned}\n\n{match[3]}"
-        if match[2] not in halves:
-            table = gains_table(records, halves["development"], match[2].split(", "))
-            return f"{match[1]}\n{table}\n\n{match[3]}"
         tasks, methods = halves[match[2]], shown(match[2])
         parts = [means_table(records, tasks, methods), ranking(records, tasks, methods)]
         parts.append(default_table(records, tasks, DEFAULT))

@@ -17,7 +17,7 @@ from adiw.matching.weight_limits import Limits
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.audit import audit
-from adiw.reweighting.estimation import State, estimate_weights
+from adiw.reweighting.estimate_weights import State, estimate_weights
 from adiw.reweighting.indexed import Indexed
 from adiw.reweighting.summary import Stationarity, Summary
 from adiw.reweighting.transforms import Features, class_prior_ratio

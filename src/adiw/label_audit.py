@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from adiw.audit_cutoff import Cutoff, suggest_cutoff
+from adiw.audit_cutoff import Cutoff, Losses, suggest_cutoff
 
 Array = NDArray[Any]
 
@@ -30,8 +30,9 @@ class Audit:
     confidence: Array | None = None  # probability of the predicted class; None where targets are not classes
     weights: Array | None = None  # the last weights
     is_trusted: Array | None = None  # bool, the trusted samples of the training set, which are not ranked
-    trusted_losses: Array | None = None  # (m,) of trusted samples that were trained on; None if there are none
-    neighbour: Array | None = None  # the nearest sample with another label, -1 where it was not looked for
+    early: Array | None = None  # losses while all weights are one, nan where unknown; None if they always are
+    trusted: Losses | None = None  # of the trusted samples that were trained on; None if there are none
+    neighbour: Array | None = None  # the nearest sample with another label, -1 where it was not computed
     distance: Array | None = None  # to it, divided by the median distance between samples
     true: Array | None = None  # the true labels, where a simulated shift changed them
     source: Array | None = None  # the number of each sample in ``numbering``; None for its position
@@ -66,7 +67,12 @@ class Audit:
     @property
     def cutoff(self) -> Cutoff | None:
         """How many of the first samples to check; None if the trusted samples give no evidence of wrong labels."""
-        return None if self.trusted_losses is None else suggest_cutoff(self.losses[self.order], self.trusted_losses)
+        if self.trusted is None:
+            return None
+        order = self.order[np.isfinite(self.losses[self.order])]
+        early = self.losses if self.early is None else self.early
+        train = Losses(self.losses[order], early[order], self.given[order] if self.classes else None)
+        return suggest_cutoff(train, self.trusted)
 
     @property
     def suggested(self) -> Array | None:

@@ -77,5 +77,5 @@ def test_fixed_weights_are_checked(weights: torch.Tensor, message: str) -> None:
 
 
 def test_fixed_weights_are_a_tensor() -> None:
-    with pytest.raises(TypeError, match=rf"weights must be a tensor \({N},\), got list"):
+    with pytest.raises(ValueError, match=rf"weights must be one number per training sample, \({N},\), got list"):
         make(Fixed, make_model(), weights=[1.0] * N)

@@ -26,7 +26,7 @@ def test_a_call_is_one_estimate(method: str) -> None:
     weights, _ = adiw.estimate_weights(case.train.z, case.val.z, DIVERGENCES[method])
     if DIVERGENCES[method].side == "train":
         weights, _ = adiw.estimate_weights(
-            case.train.z, case.val.z, DIVERGENCES[method], state=adiw.reweighting.estimation.State(torch.ones(16))
+            case.train.z, case.val.z, DIVERGENCES[method], state=adiw.State(torch.ones(16))
         )
     torch.testing.assert_close(case(), weights)
     torch.testing.assert_close(case.reweight.weights[case.index], weights)

@@ -16,6 +16,7 @@ import goals
 import scale
 import scale_tables
 import tables
+from adiw.reweighting.rank_estimator import POOL
 from growth import AXES
 from workloads import WORKLOADS
 
@@ -67,9 +68,9 @@ def test_the_bytes_are_those_of_the_code() -> None:
 
 @pytest.mark.parametrize("variant", ["uniform", *scale.VARIANTS])
 def test_traffic_of_a_step_does_not_depend_on_the_training_set(variant: str) -> None:
-    small, large = scale.traffic(variant, 1000, batch=10), scale.traffic(variant, 100_000, batch=10)
+    small, large = scale.traffic(variant, 10_000, batch=10), scale.traffic(variant, 100_000, batch=10)
     assert small.bytes == large.bytes > 0
-    assert large.largest <= 10  # no operator reads all weights
+    assert large.largest <= (POOL if variant == "adiw" else 10)  # no operator reads all weights
 
 
 def test_a_pass_over_all_weights_is_counted() -> None:
@@ -94,7 +95,7 @@ def test_the_buffers_have_the_types_and_sizes_that_are_counted() -> None:
     assert kinds["weight_state.weight_slots"] == kinds["weight_state.estimate_slots"] == (torch.float32, 101)
     assert kinds["weight_state.nonfinite_slots"][0] == kinds["val_stream.nonfinite"][0] == torch.int32
     assert kinds["val_stream.order"] == (torch.int64, 50)
-    assert kinds["coefficients"] == (torch.float32, 50)
+    assert kinds["estimator.coefficients"] == (torch.float32, 50)
     model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
     val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.arange(4) % 3)
     features = adiw.ADIW(model, criterion, val_set, 100, transform=adiw.Features(model, num_classes=3))

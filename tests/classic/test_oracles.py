@@ -9,7 +9,8 @@ from adiw.classic.kmm import build_problem
 from adiw.classic.rbf_features import mean_features, rbf_features, sum_outer_products
 from adiw.divergences import KL, MMD, Squared
 from adiw.matching.batches import match
-from adiw.reweighting.estimation import descend, estimate_weights
+from adiw.reweighting.divergence_estimator import descend
+from adiw.reweighting.estimate_weights import estimate_weights
 from tests.oracles import reference
 from tests.oracles.problems import gaussian_shift, uniform_linear
 

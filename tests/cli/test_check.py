@@ -17,9 +17,9 @@ def test_a_table_is_checked_before_any_training(adiw: Command) -> None:
     lines = output.out.splitlines()
     assert lines[0] == "t.csv: 320 training, 60 trusted and 80 test samples"
     assert [line.split()[0] for line in lines[4:7]] == ["ant", "bee", "cat"]
-    assert lines[-5].startswith("  class mix: training and trusted samples do not differ visibly")
+    assert lines[-5].startswith("  class mix: training and trusted samples do not differ significantly")
     assert lines[-4] == "  duplicates: no training sample is an exact copy of a trusted sample"
-    assert lines[-1].startswith("! trusted samples: of 60 trusted samples 18 are held out")
+    assert lines[-1].startswith("! trusted samples: 18 of 60 are held out, too few")
     assert not Path("runs").exists()
 
 

@@ -44,7 +44,7 @@ def test_a_real_run_has_curves_weights_and_pictures(adiw: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "nothing is not a folder: name the folder of a run, of several runs or of a sweep"),
+        (["nothing"], "no runs found below nothing: a run's folder holds a config.json"),
         (["empty"], "no runs found below empty: a run's folder holds a config.json"),
         (["half"], "half has results.jsonl but no recipe.json, which says what was planned"),
         (["a", "--out", "empty"], "empty: Is a directory"),

@@ -5,24 +5,30 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adiw.cli import executors
 from adiw.cli import sweep as sweep_module
 from adiw.reports import figures
 from adiw.reports.grid import NONE
 from tests.cli.conftest import Command
-from tests.experiments.small_sweeps import DEAD, FAILED, files, write_recipe
+from tests.experiments.small_sweeps import DEAD, FAILED, write_recipe
 
 OUT = Path("runs/mine")
+WRITE_FIGURES = figures.write_figures
 SMALL = ("--processes", 1, "--method", "Uniform", "--method", "adiw-kl", "--shift", "much", "--trials", 1)
 
 
 @pytest.fixture(autouse=True)
-def recipe(own_folder: None) -> None:
+def recipe(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe, and no figures: to draw them takes seconds."""
     write_recipe(Path(), DEAD + FAILED)
+    monkeypatch.setattr(figures, "write_figures", lambda results, folder: None)
 
 
 def records(name: str = "results.jsonl") -> list[dict[str, Any]]:
@@ -35,7 +41,8 @@ def table(text: str) -> dict[str, str]:
     return {line.split()[0]: line for line in body.splitlines()}
 
 
-def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command) -> None:
+def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "write_figures", WRITE_FIGURES)
     output = adiw("sweep", "mine.toml", *SMALL)
     assert output.code == 0
     assert output.out.startswith("Digits: accuracy (%)\n")
@@ -69,22 +76,20 @@ def test_the_same_command_resumes_and_nothing_runs_twice(adiw: Command) -> None:
 
 
 def test_without_options_the_runs_share_the_cores(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[int, float | None]] = []
+
+    @contextmanager
+    def here(processes: int, gpus_per_run: float | None) -> Iterator[None]:
+        started.append((processes, gpus_per_run))
+        yield
+
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    output = adiw("sweep", "mine.toml", *SMALL[2:])
+    monkeypatch.setattr(executors, "LocalExecutor", here)
+    output = adiw("sweep", "mine.toml", *SMALL[2:], "--device", "cpu")
     assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
     assert [record["side_by_side"] for record in records()] == [2, 2]
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_ray_cluster_gives_the_same_as_this_process(adiw: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "adiw[ray]"')
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    assert adiw("sweep", "mine.toml", *SMALL, "--out", "here").code == 0
-    output = adiw("sweep", "mine.toml", *SMALL[2:], "--executor", "ray", "--device", "cpu", "--retries", 0)
-    assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
-    assert files(OUT) == files(Path("here"))
-    assert not ray.is_initialized()
+    assert started == [(2, None)]
 
 
 def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> None:

@@ -16,7 +16,7 @@ from tests.cli.conftest import Command
 from tests.experiments.small_sweeps import TEXT, files, write_recipe
 
 PART = ("--shift", "much", "--method", "Uniform", "--method", "KL")
-KILLED = ("worker", "parent", "worker")
+KILLED = ("worker", "parent")
 
 
 def start() -> subprocess.Popen[bytes]:
@@ -40,7 +40,7 @@ def test_workers_and_parents_killed_at_random_moments(adiw: Command, tmp_path: P
     draw, sweep = random.Random(0), start()
     for victim in KILLED:
         found = wait_for_workers(sweep)
-        time.sleep(draw.uniform(0, 3))  # importing, loading the data, training, or writing files
+        time.sleep(draw.uniform(0, 2))  # importing, loading the data, training, or writing files
         if victim == "worker":
             if found:
                 os.kill(draw.choice(found), signal.SIGKILL)

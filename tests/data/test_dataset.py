@@ -34,11 +34,3 @@ def test_empty_split_is_refused():
 def test_splits_must_agree_in_shape():
     with pytest.raises(DataError, match="one shape"):
         Data("toy", images([0, 1]), images([0, 1], channels=3), ("a", "b"), (0.5,), (0.2,))
-
-
-def test_scaling_fits_the_kind_of_input():
-    with pytest.raises(DataError, match="expected 1 values"):
-        Data("toy", images([0, 1]), images([0, 1]), ("a", "b"))
-    vectors = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
-    with pytest.raises(DataError, match="expected 0 values"):
-        Data("toy", vectors, vectors, ("a", "b"), (0.5,), (0.2,))

@@ -31,15 +31,15 @@ def test_round_trip(tmp_path, name):
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        (b"", "magic number 0x00000803"),
-        (b"\x89PNG" + bytes(40), "found 0x89504e47"),
-        (idx_bytes(ARRAY[0]), "found 0x00000802"),
-        (b"\x00\x00\x0d\x03" + idx_bytes(ARRAY)[4:], "found 0x00000d03"),
-        (idx_bytes(ARRAY)[:9], "truncated in the header, 9 bytes"),
-        (idx_bytes(ARRAY)[:-1], r"truncated; the header says \(2, 3, 4\), that is 24 bytes, found 23"),
-        (idx_bytes(ARRAY) + b"x", "too long"),
-        (b"\x00\x00\x08\x03" + struct.pack(">3I", *[2**32 - 1] * 3), "implausibly large"),
-        (b"\x00\x00\x08\x03" + struct.pack(">3I", 0, 3, 4), "empty"),
+        (b"", "found 0 bytes that begin with 0x;"),
+        (b"\x89PNG" + bytes(40), "begin with 0x89504e47"),
+        (idx_bytes(ARRAY[0]), "in 3 dimensions, found 24 bytes that begin with 0x00000802"),
+        (b"\x00\x00\x0d\x03" + idx_bytes(ARRAY)[4:], "begin with 0x00000d03"),
+        (idx_bytes(ARRAY)[:9], "found 9 bytes"),
+        (idx_bytes(ARRAY)[:-1], "found 39 bytes that begin with 0x00000803000000020000000300000004"),
+        (idx_bytes(ARRAY) + b"x", "found 41 bytes"),
+        (b"\x00\x00\x08\x03" + struct.pack(">3I", *[2**32 - 1] * 3), "found 16 bytes"),
+        (b"\x00\x00\x08\x03" + struct.pack(">3I", 0, 3, 4), "found 16 bytes"),
     ],
 )
 def test_bad_files_are_named(tmp_path, payload, message):

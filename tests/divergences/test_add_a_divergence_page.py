@@ -19,9 +19,10 @@ import torch
 
 from adiw import DIVERGENCES, estimate_weights
 from adiw.divergences import protocol, registry, settings
+from adiw.experiments.plan import Part
 from adiw.matching import batches, groups, kernels, projections
 from adiw.matching.batches import match
-from tests.experiments.small_sweeps import TEXT
+from tests.experiments.small_sweeps import finish, small, sweep
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-divergence.md").read_text(encoding="utf-8")
@@ -65,11 +66,15 @@ def test_the_example_runs_and_is_reported(folder: Path) -> None:
     assert "adiw-my_file:Mine" in (folder / "mine" / "index.html").read_text()
 
 
-def test_the_example_is_a_row_of_a_sweep(folder: Path) -> None:
-    assert tomllib.loads(ROW)["row"][0]["method"] == "adiw-my_file:Mine"
-    (folder / "recipe.toml").write_text(TEXT.replace("[paper.accuracy]", f"{ROW}\n[paper.accuracy]"))
-    shown = run(folder, "adiw sweep recipe.toml --method Mine --shift much --trials 1 --epochs 2 --quiet")
-    assert re.search(r"^Mine +\d", shown, re.MULTILINE)
+def test_the_example_is_a_row_of_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (method,) = [row["method"] for row in tomllib.loads(ROW)["row"]]
+    try:
+        recipe = small(folder, f"{ROW}\n")
+        ((_, record),) = finish(sweep(recipe, folder / "out"), recipe, Part(("Mine",), ("much",), 1))
+    finally:
+        del sys.modules["my_file"], DIVERGENCES["mine"]
+    assert (record["status"], record["settings"]["method"]) == ("done", method)
 
 
 def test_the_entry_point_is_of_the_group() -> None:

@@ -13,7 +13,7 @@ from adiw import State, estimate_weights
 from adiw.divergences import Wasserstein, critic
 from adiw.divergences.critic_training import _draw, interpolate, train
 from adiw.matching.batches import MatchedBatches, match
-from adiw.reweighting.estimation import run_estimation
+from adiw.reweighting.divergence_estimator import run_estimation
 
 DIM, GROUPS = 3, 2
 NAN = float("nan")

@@ -27,7 +27,7 @@ from adiw.divergences import (
 )
 from adiw.divergences.sliced import gaussian_directions
 from adiw.matching.batches import match
-from adiw.reweighting.estimation import descend
+from adiw.reweighting.divergence_estimator import descend
 
 Array = NDArray[np.float64]
 WIDTH = 0.7

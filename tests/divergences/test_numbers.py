@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from adiw import DIVERGENCES
 from adiw.divergences import KL, MMD, Squared
-from adiw.reweighting.estimation import estimate_weights, run_estimation
+from adiw.reweighting.divergence_estimator import run_estimation
+from adiw.reweighting.estimate_weights import estimate_weights
 from adiw.testing.batches import NAN, Batch
 from adiw.testing.suite import STEPS, Setup, assert_feasible, setup
 from tests.divergences.cases import FAR, WIDTH, Case

@@ -14,7 +14,7 @@ from adiw import State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.divergences.kl import Update
 from adiw.matching.batches import match
-from adiw.reweighting.estimation import run_estimation
+from adiw.reweighting.divergence_estimator import run_estimation
 from tests.oracles import algorithms as alg
 from tests.oracles import reference as ref
 from tests.oracles.problems import loss_mixture

@@ -15,7 +15,7 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW
 from adiw.baselines import Fixed
-from adiw.engine.capture import Captured
+from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
 from adiw.reweighting import validation_stream

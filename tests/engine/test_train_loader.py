@@ -220,8 +220,10 @@ def test_workers_do_not_collect_garbage_of_the_training_process(tmp_path: Path) 
     try:
         Remains(tmp_path / "collected_by")
         content(DatasetLoader(Collecting(8), 4, 0, CPU, workers=1), 0)
+        assert not (tmp_path / "collected_by").exists()
     finally:
         gc.enable()
+    gc.collect()
     assert (tmp_path / "collected_by").read_text() == str(os.getpid())
 
 

@@ -115,11 +115,6 @@ def test_lines_must_be_objects(tmp_path: Path, content: str, reason: str) -> Non
         read_lines(file)
 
 
-def test_records_of_earlier_versions_have_a_checksum_in_every_line(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text('{"epoch": 1, "loss": null, "crc32": "0cbfafa8"}\n')
-    assert read_lines(tmp_path / "a.jsonl") == [{"epoch": 1, "loss": None}]
-
-
 def test_text_beyond_ascii_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json_line({"a": "ü"}))
     assert read_lines(tmp_path / "a.jsonl") == [{"a": "ü"}]

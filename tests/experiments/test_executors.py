@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from adiw.experiments import executors, provenance
-from adiw.experiments import task as task_module
-from adiw.experiments.executors import run_on, run_recipe
+from adiw.experiments.executors import Task, compute, run_on, run_recipe
 from adiw.experiments.plan import Part, plan
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS
-from adiw.experiments.task import Outcome, Task, compute
 from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep, write_recipe
 
 PART = Part(("Uniform", "KL"), ("much",))
@@ -129,7 +127,7 @@ def test_a_run_that_hangs_ends_its_process(
     monkeypatch.setattr(threading.Timer, "start", lambda self: begun.append(self.interval))
     thread = threading.main_thread() if main else threading.Thread()
     monkeypatch.setattr(threading, "current_thread", lambda: thread)
-    task_module._watchdog(limit)
+    executors._watchdog(limit)
     assert begun == ([70.0] if started else [])
 
 
@@ -170,7 +168,7 @@ def test_a_task_that_starts_after_its_sweep_has_ended_does_nothing(tmp_path: Pat
     work = sweep(recipe, tmp_path / "out")
     task = Task(work, tuple(plan(recipe, PART)), tmp_path / ".stop")
     task.stop_file.touch()
-    assert compute(task) == Outcome([], stopped=True)
+    assert compute(task) == ([], True)
     assert not (tmp_path / "out" / "runs").exists()
 
 
@@ -185,7 +183,7 @@ def test_a_worker_has_the_folder_and_the_variables_of_the_process_that_submits(
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delenv("ADIW_COMMIT")
     provenance.commit.cache_clear()
-    ((_, record),) = compute(task).ended
+    ((_, record),), _ = compute(task)
     provenance.commit.cache_clear()
     assert (record["status"], record["commit"]) == ("done", "of the parent")
     assert (tmp_path / "out" / task.jobs[0].folder).is_dir()

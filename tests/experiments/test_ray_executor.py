@@ -6,16 +6,18 @@ import builtins
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "adiw[ray]"')
 
+from adiw.cli.app import app  # noqa: E402
 from adiw.experiments.executors import run_on  # noqa: E402
 from adiw.experiments.plan import Part, plan  # noqa: E402
 from adiw.experiments.ray_executor import RayExecutor  # noqa: E402
-from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep  # noqa: E402
+from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep, write_recipe  # noqa: E402
 
 # Some versions of Ray leave files and processes open when they start a cluster.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -50,18 +52,20 @@ def build(input_shape, num_classes):
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
+def cluster() -> Iterator[RayExecutor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setattr(builtins, "print", print)  # Ray replaces it, which skorch takes for a wish to print
-        ray.init(num_cpus=2, num_gpus=0, include_dashboard=False, log_to_driver=False, configure_logging=False)
-        yield
-        ray.shutdown()
+        patch.setattr(ray, "init", partial(ray.init, num_cpus=2, num_gpus=0))
+        with RayExecutor() as executor:
+            yield executor
+    assert not ray.is_initialized()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_killed_worker_loses_no_run_and_none_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_worker_loses_no_run_and_none_runs_twice(
+    cluster: RayExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     started, paused = Path("started"), Path("paused")
     Path("network_on_ray.py").write_text(NETWORK)
@@ -79,17 +83,35 @@ def test_a_killed_worker_loses_no_run_and_none_runs_twice(tmp_path: Path, monkey
             killed.append(pid)
         return False
 
-    with RayExecutor() as executor:
-        assert executor.slots == 2
-        for job, record in run_on(executor, work, plan(recipe, PART), stop=kill_the_paused):
-            work.write_record(job, record)
+    assert cluster.slots == 2
+    for job, record in run_on(cluster, work, plan(recipe, PART), stop=kill_the_paused):
+        work.write_record(job, record)
     runs = started.read_text().splitlines(keepends=True)
     assert len(runs) == 5  # four runs, and the killed one again
     assert killed[0] in runs
     assert len(set(runs)) >= 2  # a third process takes part if the second is not done before
     assert sorted(statuses(work)) == [(row, "much", k, "done") for row in ("KL", "Uniform") for k in (0, 1)]
     assert files(tmp_path / "out") == files(tmp_path / "alone")
-    assert ray.is_initialized()  # a cluster that was there before stays
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_command_uses_a_cluster_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = [
+        "sweep",
+        str(write_recipe(tmp_path)),
+        "--method",
+        "Uniform",
+        "--shift",
+        "much",
+        "--device",
+        "cpu",
+        "--out",
+    ]
+    app([*small, str(tmp_path / "here"), "--processes", "1"], standalone_mode=False)
+    app([*small, str(tmp_path / "out"), "--executor", "ray", "--retries", "0"], standalone_mode=False)
+    assert capsys.readouterr().err.splitlines()[-1] == "adiw: 2 done"
+    assert files(tmp_path / "out") == files(tmp_path / "here")
+    assert ray.is_initialized()
 
 
 @pytest.mark.usefixtures("cluster")

@@ -18,6 +18,7 @@ from adiw.experiments import run as run_module
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run_state import position_of, restore, state_of
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.splits import load_splits
 from adiw.experiments.training_run import TrainingRun
@@ -137,7 +138,7 @@ def test_losses_that_were_not_finite_are_counted_from_the_start_of_the_epoch() -
     settings = resolve({"method": "uniform", "epochs": 2})
     job, resumed = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
     job.nonfinite = 3.0  # so many in earlier epochs
-    resumed.restore({**job.state(), "position": job.position()})
+    restore(resumed, {**state_of(job), "position": position_of(job)})
     assert resumed.nonfinite == 3.0
 
 

@@ -20,7 +20,7 @@ from tests.gloo_processes import in_processes
 
 CPU = torch.device("cpu")
 # An odd batch leaves parts of unequal size; a small learning rate and a wide kernel keep rounding errors small.
-SHORT = {"epochs": 3, "lr": 0.02, "batch": 101, "val_batch": 31, "trusted": 60, "width": 0.5}
+SHORT = {"epochs": 2, "lr": 0.02, "batch": 101, "val_batch": 31, "trusted": 60, "width": 0.5}
 EVEN = {"random": {"batch": 100}}  # it draws a number for every row, padding included
 ENDED = ("two-step-kmm", "two-step-lsif")  # as two-step-kliep, but slower
 DROPPING = {**SHORT, "model": "tests.experiments.dropping:build", "method": "adiw-kl"}

@@ -235,9 +235,8 @@ def test_a_run_is_announced_before_its_first_epoch(tmp_path: Path) -> None:
 def test_runs_that_share_a_gpu_draw_the_same_random_numbers_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU generator replaces that of the GPU."""
     gpu = torch.Generator()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_rng_state", gpu.get_state)
-    monkeypatch.setattr(torch.cuda, "set_rng_state", gpu.set_state)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: gpu.get_state())
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: gpu.set_state(state))
 
     def run(seed: int, drawn: list[float]) -> Iterator[None]:
         torch.manual_seed(seed)
@@ -252,7 +251,7 @@ def test_runs_that_share_a_gpu_draw_the_same_random_numbers_as_alone(monkeypatch
         return drawn
 
     found: list[list[float]] = [[], []]
-    turns = [sweep_module._own_randomness(run(seed, found[seed])) for seed in range(2)]
+    turns = [sweep_module._own_randomness(run(seed, found[seed]), torch.device("cuda")) for seed in range(2)]
     for _ in zip(*turns, strict=True):
         pass
     assert found == [alone(0), alone(1)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from adiw.experiments.run_state import restore, state_of
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
 from adiw.experiments.training_run import TrainingRun
@@ -99,7 +100,7 @@ def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> N
     first.collect_epoch()
     (group,) = second.optimizer.param_groups
     group["lr"] = torch.tensor(0.01)
-    second.restore(copy.deepcopy(first.state()))
+    restore(second, copy.deepcopy(state_of(first)))
     (group,) = second.optimizer.param_groups
     assert isinstance(group["lr"], torch.Tensor)
     group["lr"] = 0.01  # a number, as on the CPU

@@ -88,7 +88,7 @@ class Run:
     @property
     def graphs(self) -> int:
         method = self.reweight
-        parts = (method._estimations, method._refits, method._evaluate_next.calls)
+        parts = (method._estimations, method._refits, method._evaluations.calls)
         return sum(len(part.graphs) for part in parts)
 
 

@@ -196,7 +196,7 @@ def test_joined_sequences_that_cannot_be_told_apart() -> None:
     def collate(samples: list[Any], collator: Any) -> Any:
         return CollateWithIndex(collator)([{**sample, "index": i} for i, sample in enumerate(samples)])
 
-    with pytest.raises(ValueError, match=r"made 1 rows of 3 samples, without position_ids that tell where each"):
+    with pytest.raises(ValueError, match=r"made 1 rows of 3 samples, without position_ids that give the start"):
         collate(SAMPLES[:3], DataCollatorWithFlattening(return_position_ids=False))
     with pytest.raises(ValueError, match=r"3 samples became 2 sequences: leave out empty samples"):
         collate([*SAMPLES[:2], {"input_ids": [], "labels": []}], DataCollatorWithFlattening())

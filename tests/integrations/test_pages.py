@@ -23,7 +23,7 @@ def rows(page: str, first_cell: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     "page",
-    ["plain-pytorch.md", "lightning.md", "huggingface.md", "language-models.md", "scikit-learn.md", "tasks.md"],
+    ["plain-pytorch.md", "lightning.md", "huggingface.md", "language-models.md", "scikit-learn.md", "loss-shapes.md"],
 )
 def test_named_scripts_exist(page: str) -> None:
     for name in re.findall(r"[`/](\w+\.py)`", text_of(page)):
@@ -33,7 +33,7 @@ def test_named_scripts_exist(page: str) -> None:
 @pytest.mark.parametrize("name", ["regression", "covariate_shift", "text", "language_model", "multi_label"])
 def test_every_task_has_a_row_with_the_margin_of_its_script(name: str) -> None:
     (margin,) = re.findall(r"^MARGIN = ([\d.]+) ", (ROOT / "examples" / f"{name}.py").read_text(), re.MULTILINE)
-    ((*_, shown),) = rows("tasks.md", f"`examples/{name}.py`")
+    ((*_, shown),) = rows("loss-shapes.md", f"`examples/{name}.py`")
     assert margin in shown.split()
 
 

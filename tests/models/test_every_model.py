@@ -212,9 +212,3 @@ def test_a_resnet_can_be_traced_and_its_stem_fused() -> None:
 def test_bad_shapes(name: str, input_shape: tuple[int, ...], num_classes: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build(name, input_shape, num_classes)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_no_classes(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name}: expected num_classes of at least 1, got 0"):
-        build(name, CASES[name].input_shape, 0)

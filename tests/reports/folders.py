@@ -62,7 +62,7 @@ def write_history(folder: Path, epochs: list[int], history: list[list[float]], l
 def write_audit(folder: Path, losses: list[float], **about: Any) -> Path:
     """The files of an audit with these mean losses, and with confidence 0.9 in every prediction."""
     np.save(folder / "audit.npy", np.array([losses, [0.9] * len(losses), about.pop("source", range(len(losses)))]))
-    found = {"fields": ["losses", "confidence", "source"], "numbering": "row of t.csv", "trusted_losses": None}
+    found = {"fields": ["losses", "confidence", "source"], "numbering": "row of t.csv", "trusted": {}}
     (folder / "audit.json").write_text(json.dumps({**found, "columns": {}, **about}))
     return folder
 
@@ -111,6 +111,7 @@ def write_sweep(folder: Path, records: list[Any], rows: list[str], columns: list
         "common": {"dataset": "digits"},
         "rows": [{"label": label, "settings": {}} for label in rows],
         "columns": [{"label": label, "settings": {}} for label in columns],
+        "changes": {},
         "deviations": [],
         "paper": {},
         **recipe,

@@ -41,6 +41,7 @@ def recipe(rows: Sequence[str], columns: Sequence[str] = COLUMNS, **more: Any) -
         "common": {"dataset": "fashion-mnist", "epochs": 400},
         "rows": [{"label": row, "settings": {"method": row.lower()}} for row in rows],
         "columns": [{"label": column, "settings": {}} for column in columns],
+        "changes": {},
         "deviations": [],
         "paper": {},
         **more,

@@ -70,7 +70,7 @@ def test_the_sentences_say_what_to_check_and_whose_numbers_they_are(tmp_path: Pa
     assert "The number of a sample is its row of t.csv." in found
     assert any("prediction differs from 2 of the labels" in text for text in found)
     assert title_of(tmp_path / "a") == "Label audit: adiw-kl on insects"
-    write_audit(tmp_path / "a", [0.1, 2.0, 3.0, 0.5], trusted_losses=[0.1, 3.0])
+    write_audit(tmp_path / "a", [0.1, 2.0, 3.0, 0.5], trusted={"mean": [0.1, 3.0], "early": [0.1, 3.0]})
     assert "2 trusted samples give no evidence" in cutoff_line(load_audit(tmp_path / "a"))
 
 
@@ -85,7 +85,7 @@ def test_a_run_of_an_earlier_version_has_no_audit(tmp_path: Path) -> None:
     ("status", "message"),
     [
         (None, "has not finished: continue it with adiw run --resume"),
-        ("dead", r"is dead \(epoch 1: broken\): its losses say nothing about the labels"),
+        ("dead", r"is dead \(epoch 1: broken\): its losses do not rank the labels"),
     ],
 )
 def test_runs_that_did_not_end_well_are_refused(tmp_path: Path, status: str | None, message: str) -> None:

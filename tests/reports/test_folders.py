@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adiw.reports.folders import explain_bad_files, from_runs, read_results, read_run, read_runs, read_sweep
+from adiw.reports.folders import RECIPE, explain_bad_files, from_runs, read_results, read_run, read_runs, read_sweep
 from adiw.reports.tables import accuracy_table
 from tests.reports.folders import record, write_run, write_sweep
 from tests.reports.sweep_folder import recipe, result, write
@@ -81,13 +81,9 @@ def test_folders_of_runs_are_used_where_they_exist(tmp_path: Path) -> None:
     assert [trial.folder for trial in read_results(folder).trials] == [None, folder / "runs" / "KL-a-1"]
 
 
-def test_a_sweep_without_records_and_with_the_fewest_keys(tmp_path: Path) -> None:
-    plan = {"name": "noise", "trials": 2, "measures": ["accuracy"]}
-    labels = {"rows": [{"label": "KL", "settings": {}}], "columns": [{"label": "a", "settings": {}}]}
-    (tmp_path / "recipe.json").write_text(json.dumps({**plan, **labels}))
-    results = read_results(tmp_path)
-    assert results.cells["KL", "a"].note == "2 missing"
-    assert (results.title, results.epochs, results.paper("accuracy", "KL", "a")) == ("noise", None, None)
+def test_a_sweep_without_records(tmp_path: Path) -> None:
+    results = read_results(write_sweep(tmp_path, [], ["KL"], ["a"]))
+    assert (results.cells["KL", "a"].note, results.paper("accuracy", "KL", "a")) == ("2 missing", None)
 
 
 def test_a_cut_line_is_excluded_and_a_damaged_one_is_reported(tmp_path: Path) -> None:
@@ -107,7 +103,7 @@ def test_records_that_are_not_a_sweeps_are_reported(tmp_path: Path) -> None:
         read_results(folder)
     plan = json.loads((folder / "recipe.json").read_text())
     (folder / "results.jsonl").write_text("")
-    for key in ("trials", "measures", "rows"):
+    for key in RECIPE:
         (folder / "recipe.json").write_text(json.dumps({k: v for k, v in plan.items() if k != key}))
         with pytest.raises(ValueError, match=f"has no '{key}'"):
             read_results(folder)

@@ -99,7 +99,7 @@ def test_runs_of_one_setting_have_their_trials_and_times(tmp_path: Path) -> None
     assert cells(text, "diw") == ["0 of 1 trials, 1 dead", "0", NONE]
     assert cells(text, "l2r") == ["0 of 1 trials, 1 unfinished", "0", NONE]
     assert text.count('<section class="table"') == 1
-    assert "standard deviation between seeds" in text
+    assert "Mean over seeds (standard deviation)" in text
     assert "diw, runs, trial 2: dead, epoch 1: broken" in text
 
 

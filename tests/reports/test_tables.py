@@ -196,7 +196,7 @@ def test_a_sweep_of_the_papers_size_is_written_as_eight_files(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["fmnist-noise", "fmnist-prior", "imagenet-noise", "val-size", "transforms"])
 def test_a_recipe_of_which_nothing_was_run_is_a_table_of_the_papers_figures(tmp_path: Path, name: str) -> None:
-    plan = load(name).as_dict()
+    plan = load(name).as_dict() | {"changes": {}}
     sweep = read_sweep(write(tmp_path, plan, []))
     grid = accuracy_table(sweep)
     assert {row[k].text for row in grid.rows for k in range(1, len(grid.head), 3)} == {NONE}

@@ -200,13 +200,13 @@ def test_the_warm_up_is_uniform_and_stores_nothing(
 def test_the_warm_up_does_not_change_later_estimates(divergence: Any) -> None:
     _, reweight = echo(divergence=divergence, warmup_steps=2)
     call(reweight, losses(9), torch.arange(9))
-    learnt = {key: value.clone() for key, value in reweight.memory.items()}
+    learnt = {key: value.clone() for key, value in reweight.estimator.memory.items()}
     call(reweight, losses(9, seed=5), torch.arange(9))
-    assert all(torch.equal(value, learnt[key]) for key, value in reweight.memory.items())
+    assert all(torch.equal(value, learnt[key]) for key, value in reweight.estimator.memory.items())
     for stored in (reweight.weights, reweight.weight_state.estimates):
         assert torch.equal(stored, torch.ones(20))
     if hasattr(reweight, "coefficients"):
-        assert reweight.coefficients.isnan().all()
+        assert reweight.estimator.coefficients.isnan().all()
 
 
 def test_the_model_is_not_part_of_the_module() -> None:

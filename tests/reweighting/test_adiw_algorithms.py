@@ -142,7 +142,7 @@ def test_algorithm_1_with_coefficients(name: str, steps: int) -> None:
         weights = weights_in_loss(reweight, z, np.zeros(len(index)), index)
         np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-9)
         kept[index] = expected
-    np.testing.assert_allclose(reweight.coefficients.numpy(), store, rtol=1e-8)
+    np.testing.assert_allclose(reweight.estimator.coefficients.numpy(), store, rtol=1e-8)
     np.testing.assert_allclose(reweight.weights.numpy(), kept, rtol=1e-8)
     assert kept.std() > 0.05
 
@@ -247,7 +247,7 @@ def test_algorithm_2_with_coefficients(name: str) -> None:
             assert not weights.any()
     assert skipped > 0
     np.testing.assert_allclose(reweight.weight_state.estimates.numpy(), kept, rtol=1e-8)
-    np.testing.assert_allclose(reweight.coefficients.numpy(), store, rtol=1e-8)
+    np.testing.assert_allclose(reweight.estimator.coefficients.numpy(), store, rtol=1e-8)
 
 
 def test_the_class_prior_ratio_does_not_compound() -> None:

@@ -79,7 +79,7 @@ def test_every_divergence_stays_finite(divergence: Any) -> None:
         _, weights = call(reweight, values, torch.arange(7))
         assert weights.isfinite().all()
         assert (weights[torch.arange(7) != step] > 0).any()
-    state = [value for value in reweight.memory.values() if value.is_floating_point()]
+    state = [value for value in reweight.estimator.memory.values() if value.is_floating_point()]
     assert all(value.isfinite().all() for value in [*state, reweight.weights, reweight.weight_state.estimates])
 
 
@@ -249,7 +249,7 @@ def test_a_stored_nan_counts_as_not_estimated(divergence: Any) -> None:
     reweight, fresh = make(divergence), make(divergence)
     reweight.weight_state.estimates[3] = NAN
     if hasattr(reweight, "coefficients"):
-        reweight.coefficients[3] = NAN
+        reweight.estimator.coefficients[3] = NAN
     index = torch.arange(7)
     loss, weights = call(reweight, TRAIN, index)
     expected, _ = call(fresh, TRAIN, index)

@@ -88,7 +88,7 @@ def check_step(reweight: ADIW, x: Tensor, y: Tensor, index: Tensor, transform: s
     assert bool((weights.isfinite() & (weights >= 0)).all()), weights
     others = torch.ones(NUM_TRAIN, dtype=torch.bool).index_fill_(0, index, False)
     assert torch.equal(weights[others], before[others])
-    for key, value in reweight.memory.items():
+    for key, value in reweight.estimator.memory.items():
         assert bool(value.isfinite().all()), key
     if reweight.limits.cap is not None:
         assert bool((outputs.grad * len(x) <= reweight.limits.cap * 1.001).all())

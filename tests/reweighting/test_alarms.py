@@ -86,7 +86,7 @@ def test_predicted_classes_far_from_the_labels() -> None:
     assert alarms.prediction_alarms(random, LABELS) == []
 
 
-def looks(*accuracies: float, samples: int = 100) -> Tensor:
+def checks(*accuracies: float, samples: int = 100) -> Tensor:
     return torch.stack([torch.arange(samples) < accuracy * samples for accuracy in accuracies])
 
 
@@ -97,13 +97,13 @@ def looks(*accuracies: float, samples: int = 100) -> Tensor:
         ((0.9, 0.92, 0.85, 0.8, 0.7, 0.7), (0.9, 0.9, 0.8, 0.7, 0.6, 0.6), []),  # both fall: not memorising
         ((0.6, 0.7, 0.8, 0.85, 0.9, 0.9), (0.6, 0.6, 0.7, 0.8, 0.9, 0.95), []),
         ((0.92, 0.9, 0.91, 0.9, 0.91, 0.91), (0.6, 0.6, 0.7, 0.8, 0.9, 0.95), []),
-        ((0.9, 0.5), (0.5, 0.9), []),  # too few looks
+        ((0.9, 0.5), (0.5, 0.9), []),  # too few checks
     ],
 )
 def test_accuracy_that_falls_while_that_of_training_rises(
     trusted: tuple[float, ...], train: tuple[float, ...], expected: list[str]
 ) -> None:
-    assert names(alarms.memorising(looks(*trusted), train)) == expected
+    assert names(alarms.memorising(checks(*trusted), train)) == expected
 
 
 def class_alarms(weights: Tensor, labels: Tensor, predicted: Tensor, trusted: Tensor) -> list[alarms.Alarm]:
@@ -233,7 +233,7 @@ def test_weights_of_few_samples_and_at_a_bound_are_reported() -> None:
 
 
 def test_looks_before_all_trusted_samples_were_seen() -> None:
-    """The looks follow the trusted samples of the first look, also if more of them are seen later."""
+    """The checks follow the trusted samples of the first look, also if more of them are seen later."""
     torch.manual_seed(0)
     labels = torch.arange(600) % 3
     x = torch.randn(600, 4) + 3 * torch.eye(3, 4)[labels]
@@ -252,9 +252,9 @@ def test_looks_before_all_trusted_samples_were_seen() -> None:
             reweight.summary()
             seen.append(int((reweight.record.labels[400:600] >= 0).sum()))
     assert seen[0] < seen[-1] < 200
-    looks = reweight.watch.right
-    assert len(looks) > 2
-    assert len({len(look) for look in looks}) == 1
+    checks = reweight.alarm_checks.right
+    assert len(checks) > 2
+    assert len({len(look) for look in checks}) == 1
     assert reweight.verdict().shift.found is False
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import adiw
 from adiw.label_audit import ranking_quality
-from adiw.reweighting.last_pass import DIMENSIONS, nearest_others, observe
+from adiw.reweighting.evaluation_pass import DIMENSIONS, evaluate_samples, nearest_others
 
 COUNT, TRUSTED = 400, 60
 
@@ -170,7 +170,7 @@ def test_features_are_the_input_of_the_last_linear_layer_projected() -> None:
     wide = 3 * DIMENSIONS
     model = nn.Sequential(nn.Linear(4, wide), nn.Tanh(), nn.Linear(wide, 2))
     x, y = torch.randn(50, 4), torch.arange(50) % 2
-    found = observe(model, nn.CrossEntropyLoss(reduction="none"), [(x, y)], lambda b: (model(b[0]), b[1]))
+    found = evaluate_samples(model, nn.CrossEntropyLoss(reduction="none"), [(x, y)], lambda b: (model(b[0]), b[1]))
     assert found.features is not None
     assert found.features.shape == (50, DIMENSIONS)
     hidden = model[:2](x).detach()
@@ -184,7 +184,7 @@ def test_predictions_are_the_best_class_in_evaluation_mode() -> None:
     x, y = torch.randn(20, 4), torch.arange(20) % 3
     before = {name: value.clone() for name, value in model.state_dict().items()}
     batches = zip(x.split(7), y.split(7), strict=True)
-    found = observe(model, nn.CrossEntropyLoss(reduction="none"), batches, lambda b: (model(b[0]), b[1]))
+    found = evaluate_samples(model, nn.CrossEntropyLoss(reduction="none"), batches, lambda b: (model(b[0]), b[1]))
     assert model.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     outputs = model.eval()(x)

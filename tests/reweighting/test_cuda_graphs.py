@@ -119,7 +119,10 @@ class Run:
 
     def state(self) -> list[Tensor]:
         method = self.reweight
-        return [*method.buffers(), *tensors_in([method.memory, method.val_stream.z, method.val_stream.group])]
+        return [
+            *method.buffers(),
+            *tensors_in([method.estimator.memory, method.val_stream.z, method.val_stream.group]),
+        ]
 
     def train(self, before: Before, steps: int = 40) -> Run:
         optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)

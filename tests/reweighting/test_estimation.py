@@ -14,7 +14,7 @@ from adiw import DIVERGENCES, State, estimate_weights
 from adiw.divergences import KL, MMD, Divergence, Squared, Wasserstein
 from adiw.matching.batches import match
 from adiw.matching.weight_limits import NEGLIGIBLE
-from adiw.reweighting.estimation import descend, run_estimation
+from adiw.reweighting.divergence_estimator import descend, run_estimation
 
 NAN, INF = float("nan"), float("inf")
 Z_TRAIN = torch.tensor([0.1, 0.2, 0.4, 3.0, 5.0])

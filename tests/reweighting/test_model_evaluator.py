@@ -11,6 +11,7 @@ from torch.distributed.algorithms.join import Join
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from adiw.baselines import Uniform
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
 from adiw.reweighting.transforms import Features, LossValue
@@ -198,10 +199,9 @@ def test_a_model_that_is_wrapped_twice() -> None:
 def test_join_is_an_error_that_names_the_alternative() -> None:
     with group_of_one():
         wrapped = DistributedDataParallel(nn.Linear(4, 3))
-        watching = evaluator(wrapped)
-        watching.losses(wrapped(X), Y)
+        reweight = Uniform(wrapped, nn.CrossEntropyLoss(reduction="none"), None, len(X))
         with Join([wrapped]), pytest.raises(RuntimeError, match=r"Iterate over adiw.together\(loader\) instead"):
-            watching.losses(wrapped(X), Y)
+            reweight(wrapped(X), Y, torch.arange(len(X)))
 
 
 @pytest.mark.parametrize("name", ["DeepSpeedEngine", "FullyShardedDataParallel"])

@@ -105,7 +105,7 @@ def test_a_run() -> None:
 def test_the_objective_of_a_parametric_divergence() -> None:
     model, reweight = make(KL(width=0.6))
     reweight(model(TRAIN), None, torch.arange(5))
-    beta = reweight.coefficients.numpy()
+    beta = reweight.estimator.coefficients.numpy()
     expected = ref.kl_objective(beta, TRAIN.numpy()[:, None], VAL.numpy()[:, None], 0.6)
     assert reweight.summary().objective == pytest.approx(expected)
 

@@ -93,7 +93,7 @@ def test_between_the_parts_of_an_accumulated_step_the_next_call_has_the_new_samp
     reweight.trust(TensorDataset(*samples(70, 3)))
     reweight(model(data[0][20:40]), data[1][20:40], torch.arange(20, 40)).backward()
     assert reweight.val_stream.batch().z.shape == (70, 1)
-    assert int((~reweight.coefficients.isnan()).sum()) == 70
+    assert int((~reweight.estimator.coefficients.isnan()).sum()) == 70
 
 
 def test_trusted_samples_that_cannot_be_used() -> None:

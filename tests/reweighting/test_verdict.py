@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -202,6 +203,8 @@ def test_sentences_without_a_test_and_with_a_shift_that_stays() -> None:
     assert "was not tested" in make_verdict(Shift(None), None).sentence
     shift, after = Shift(True, "losses", 0.3, 1e-5, 50), Shift(True, "losses", 0.31, 1e-5, 50)
     assert "which the weights do not remove (distance 0.31, p < 0.001)" in make_verdict(shift, after).sentence
+    assert "turn round" in make_verdict(shift, replace(after, smaller=True)).sentence
+    assert "turn round" not in make_verdict(replace(shift, smaller=True), replace(after, smaller=True)).sentence
 
 
 def test_losses_that_differ_are_told_apart() -> None:

@@ -18,10 +18,11 @@ from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue, TransformedBatch
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 RIDGE = 1e-5  # added to the diagonal of K
 
@@ -29,8 +30,8 @@ RIDGE = 1e-5  # added to the diagonal of K
 class DIW(nn.Module):
     """min_w 1/2 w'Kw - k'w  s.t.  0 <= w <= 50,  |mean(w) - 1| <= (sqrt(n) - 1) / sqrt(n)   (Fang et al. 2020).
 
-    z is the loss of each sample in a separate pass in evaluation mode, for the training batch and a validation batch
-    alike; K and k are as in ``adiw.divergences.MMD``, with 1e-5 on the diagonal of K.
+    z is the loss of each sample in a separate pass in evaluation mode, for the training batch and for a validation
+    batch. K and k are as in ``adiw.divergences.MMD``, with 1e-5 on the diagonal of K.
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
         width: sigma of the Gaussian kernel (the paper: 0.01 for label noise, 0.1 for class-prior shift), or

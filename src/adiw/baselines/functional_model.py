@@ -16,9 +16,9 @@ from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, la
 from adiw.distributed.process_group import Processes
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, autocast_to
+from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.validation_stream import ValidationStream
-from adiw.reweighting.weight_state import zero_gradient
 
 
 class FunctionalModel(nn.Module):

@@ -9,12 +9,13 @@ from torch import Generator, Tensor, nn
 
 from adiw.matching.weight_limits import rescale_to_mean_one
 from adiw.reweighting.extra_state import from_one_value, one_value
-from adiw.reweighting.loss_shapes import Criterion
+from adiw.reweighting.loss_shapes import Criterion, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 
 class Uniform(nn.Module):
@@ -42,6 +43,7 @@ class Uniform(nn.Module):
     ) -> None:
         super().__init__()
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        self.randomness = ResumableGenerator(generator)
         self.weight_state = WeightState(num_train, f"{type(self).__name__}()")
         move_to_device_of(model, self)
 
@@ -52,7 +54,7 @@ class Uniform(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses, sizes = samples = self.evaluator.element_losses(outputs, targets).by_sample()
+        losses, sizes = samples = sample_losses(self.evaluator.criterion, outputs, targets)
         if not self.training:
             return samples.mean()
         step = self.weight_state.begin_step(index, losses, self, sizes)
@@ -79,20 +81,6 @@ class Random(Uniform):
     >>> round(float(reweight.weights.mean()), 4)
     1.0
     """
-
-    def __init__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        val_set: Any,
-        num_train: int,
-        *,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(model, criterion, val_set, num_train, forward=forward)
-        self.randomness = ResumableGenerator(generator)
 
     def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
         weights = rectified_gaussian(len(step.index), losses, self.randomness.on(losses.device), step.is_sample)
@@ -150,13 +138,10 @@ class Fixed(Uniform):
 
 
 def _check_weights(weights: Tensor, num_train: int) -> Tensor:
-    if not isinstance(weights, Tensor):
-        raise TypeError(f"weights must be a tensor ({num_train},), got {type(weights).__name__}")
+    if not isinstance(weights, Tensor) or weights.is_complex() or weights.shape != (num_train,):
+        found = tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__
+        raise ValueError(f"weights must be one number per training sample, ({num_train},), got {found}")
     weights = weights.detach()
-    if weights.is_complex() or weights.shape != (num_train,):
-        raise ValueError(
-            f"weights must be one number per training sample, ({num_train},), got {tuple(weights.shape)}"
-        )
     bad = ~(weights.isfinite() & (weights >= 0))
     if bool(bad.any()):
         at = int(bad.nonzero()[0])

@@ -16,9 +16,10 @@ from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.validation_stream import ValidationStream
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 HIDDEN = 100
 

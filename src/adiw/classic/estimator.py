@@ -30,11 +30,11 @@ class DensityRatioEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _each(self, items: Sequence[T], what: str) -> Iterator[T]:
         """The items; with ``verbose``, a line says which of them is next, at most every two seconds."""
-        told = time.monotonic()
+        reported = time.monotonic()
         for number, item in enumerate(items, 1):
-            if self.verbose and time.monotonic() - told > SECONDS:
+            if self.verbose and time.monotonic() - reported > SECONDS:
                 print(f"{type(self).__name__}: {what} {number} of {len(items)}", flush=True)
-                told = time.monotonic()
+                reported = time.monotonic()
             yield item
 
     def score(self, X_train: ArrayLike, y: ArrayLike | None = None, *, X_test: ArrayLike | None = None) -> float:

@@ -1,4 +1,4 @@
-"""``adiw check``: a look at a data set before any training."""
+"""``adiw check``: training and trusted samples compared before any training."""
 
 from __future__ import annotations
 

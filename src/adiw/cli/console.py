@@ -82,16 +82,16 @@ def _without_worker(message: str) -> str:
 class StopRequest:
     """Whether Ctrl-C, SIGTERM or SIGUSR1, the warning that SLURM sends, has requested a stop.
 
-    The run asks after each step, and saves a checkpoint. A second signal ends it immediately, with ``message``; so
-    does the first one if the run has not asked yet: it has done nothing that could be saved. Under torchrun neither
+    The run reads this after each step, and saves a checkpoint. A second signal ends it immediately, with ``message``.
+    So does the first one if the run has not read this yet, because there is nothing to save. Under torchrun neither
     ends it: torchrun forwards signals to all processes, and kills those that take too long.
     """
 
     def __init__(self, message: str = "stopped immediately; continue from the last checkpoint with --resume") -> None:
-        self.requested, self.asked, self.process, self.message = False, False, os.getpid(), message
+        self.requested, self.was_read, self.process, self.message = False, False, os.getpid(), message
 
     def __call__(self) -> bool:
-        self.asked = True
+        self.was_read = True
         return self.requested
 
     def __enter__(self) -> StopRequest:
@@ -107,8 +107,8 @@ class StopRequest:
         if started_by_torchrun():
             if not again and current_processes().rank == 0:
                 print("\nadiw: stopping after this step", file=sys.stderr)
-        elif again or not self.asked:
-            raise KeyboardInterrupt(self.message if self.asked else NOT_BEGUN)
+        elif again or not self.was_read:
+            raise KeyboardInterrupt(self.message if self.was_read else NOT_BEGUN)
         else:
             print("\nadiw: stopping after this step (again to stop immediately)", file=sys.stderr)
 

@@ -21,10 +21,6 @@ def report(
 ) -> None:
     """Write a self-contained HTML page with a summary, tables, curves, weights and, for images, pictures."""
     with one_line_errors():
-        if not folder.is_dir():
-            raise FileNotFoundError(
-                f"{folder} is not a folder: name the folder of a run, of several runs or of a sweep"
-            )
         with explain_bad_files(folder):
             text = render_report(read_results(folder))
         file = out or folder / "index.html"

@@ -13,7 +13,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from adiw.cli.console import StopRequest, TimedLines, one_line_errors, progress_bar, say
-from adiw.cli.settings_options import check_used, flag, parse_width, settings_options
+from adiw.cli.settings_options import check_used, flag, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.divergences.registry import find
 from adiw.engine.torchrun import local_device
@@ -66,14 +66,14 @@ def run(
         bool,
         flag(
             "--compare",
-            help="Also run uniform weights, fine-tuning and the trusted samples alone, and compare with them.",
+            help="Also train with uniform weights, with fine-tuning and on the trusted samples alone, and compare.",
         ),
     ] = False,
     folds: Annotated[
         int | None,
         typer.Option(
-            help="With --compare, parts of the trusted samples that are held out in turn, each in runs of its own: "
-            "they are then all compared on. 1 uses those of --hold-out alone [default: 5 for csv, else 1].",
+            help="With --compare, hold out each of this many parts of the trusted samples in turn, with runs for "
+            "each; 1 compares on the samples of --hold-out [default: 5 for csv, else 1].",
             min=1,
         ),
     ] = None,
@@ -149,7 +149,6 @@ def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, 
 
 def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Settings, Path]:
     """The settings of the run and its folder; a resumed run has the settings in its folder."""
-    given = parse_width(given)
     if resume and out is not None:
         return resumed_settings(out, given), out
     settings = resolve({"hold_out": HOLD_OUT, "cautious": True, **given})
@@ -194,14 +193,15 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
 
     def line(row: dict[str, Any]) -> list[Box]:
         accuracies = [NONE if row[key] is None else f"{row[key]:.2f}" for key in ("accuracy", "held_out")]
-        told = "difference" in row
-        interval = f"{row['low']:+.1f} to {row['high']:+.1f}" if told else NONE
-        return list(map(Box, (row["method"], *accuracies, f"{row['difference']:+.1f}" if told else NONE, interval)))
+        compared = "difference" in row
+        interval = f"{row['low']:+.1f} to {row['high']:+.1f}" if compared else NONE
+        difference = f"{row['difference']:+.1f}" if compared else NONE
+        return list(map(Box, (row["method"], *accuracies, difference, interval)))
 
     notes = ["Differences, and the verdict, are those on held-out trusted samples."]
     if folds > 1:
         notes.insert(
-            0, f"Each method is trained {folds} times, each time without another part of the trusted samples: means."
+            0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."
         )
     return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)), notes)
 

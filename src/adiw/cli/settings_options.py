@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import Field, fields
 from typing import Annotated, Any, get_type_hints
 
@@ -32,6 +33,9 @@ def settings_options(*names: str) -> Callable[[Command], Command]:
             given = {about.name: values.pop(about.name) for about in settings}
             repeated = [about.name for about in settings if about.metadata["many"]]
             given |= {name: ",".join(given[name] or ()) or None for name in repeated}
+            if "width" in given:
+                with suppress(ValueError):  # auto and quantile stay texts
+                    given["width"] = None if given["width"] is None else float(given["width"])
             command({name: value for name, value in given.items() if value is not None}, **values)
 
         parameters = [*map(_option, settings), *(own[name] for name in own if name != "given")]
@@ -53,16 +57,6 @@ def _option(about: Field[Any]) -> inspect.Parameter:
     return inspect.Parameter(
         about.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
     )
-
-
-def parse_width(given: dict[str, Any]) -> dict[str, Any]:
-    """The given settings with ``width`` as a number, unless it is auto or quantile."""
-    if given.get("width") in (None, "auto", "quantile"):
-        return given
-    try:
-        return {**given, "width": float(given["width"])}
-    except ValueError:
-        raise ValueError(f"width must be a number, auto or quantile, got {given['width']!r}") from None
 
 
 def check_used(given: dict[str, Any], method: str) -> None:

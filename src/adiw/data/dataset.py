@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from adiw.data.errors import DataError
@@ -24,6 +23,7 @@ class Data:
     rows: (n,) the number of each training sample there; None for its position.
     describe: describe(position) is a training sample as its source has it, by column; None without columns.
 
+    >>> import torch
     >>> samples = Samples(torch.zeros(2, 3), torch.tensor([0, 1]))
     >>> data = Data("two", samples, samples, ("no", "yes"))
     >>> data.num_classes, data.input_shape
@@ -56,17 +56,6 @@ class Data:
             raise DataError(
                 f"{self.name}: expected train and test inputs of one shape, "
                 f"found {self.train.input_shape} and {self.test.input_shape}"
-            )
-        self._check_scaling()
-
-    def _check_scaling(self) -> None:
-        vectors = isinstance(self.train, Samples) and self.train.x.dtype == torch.float32
-        channels = 0 if vectors else self.input_shape[0]
-        if len(self.mean) != channels or len(self.std) != channels:
-            raise DataError(
-                f"{self.name}: expected {channels} values each in mean and std "
-                f"(one per channel of uint8 images, none for float vectors), "
-                f"found {len(self.mean)} and {len(self.std)}"
             )
 
     def find(self, positions: Tensor) -> tuple[Tensor, str]:

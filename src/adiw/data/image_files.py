@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from adiw.argument_checks import is_count
 from adiw.data.errors import DataError, missing_package
-from adiw.data.samples import check_index, check_rows
+from adiw.data.samples import check_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,11 +63,9 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
         """Shape of one x."""
         return (3, self.size, self.size)
 
-    def subset(self, index: Tensor, y: Tensor) -> "ImageFiles":
-        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels."""
-        check_index(index, len(self))
-        check_rows(y, len(index))
-        return replace(self, paths=tuple(self.paths[i] for i in index.tolist()), y=y)
+    def subset(self, index: Tensor, y: Tensor | None = None) -> "ImageFiles":
+        """The rows at index (m,) int64, with their labels, or with other labels y (m,) int64."""
+        return replace(self, paths=tuple(self.paths[i] for i in index.tolist()), y=self.y[index] if y is None else y)
 
 
 def read_image(path: Path) -> "Image":

@@ -105,7 +105,8 @@ def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool, broke
     for label, name in enumerate(classes):
         if not train and not (folder / name).is_dir():
             continue
-        images = sorted(p for p in (folder / name).rglob("*") if _is_image(p))
+        files = sorted(path for path in (folder / name).rglob("*") if not path.name.startswith("."))
+        images = [path for path in files if path.suffix.lower() in SUFFIXES]
         images = exclude_broken(images) if broken == "skip" else images
         if not images:
             raise DataError(
@@ -114,7 +115,3 @@ def _files(folder: Path, classes: tuple[str, ...], size: int, train: bool, broke
         paths += images
         labels += [label] * len(images)
     return ImageFiles(tuple(paths), torch.tensor(labels, dtype=torch.int64), size, train)
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")

@@ -33,22 +33,6 @@ def check_range(y: Tensor, num_classes: int, where: str) -> None:
         )
 
 
-def check_index(index: Tensor, rows: int) -> None:
-    """Row numbers index (m,) int64 must lie in 0 .. rows - 1; negative numbers do not count from the end."""
-    if not isinstance(index, Tensor):
-        raise DataError(f"expected an index as a tensor (m,) of int64, found {type(index).__name__}")
-    if index.dtype != torch.int64 or index.dim() != 1:
-        raise DataError(
-            f"expected an index of shape (m,) and dtype int64, found {tuple(index.shape)} {index.dtype}; "
-            "convert a mask with mask.nonzero().flatten()"
-        )
-    if len(index) and (int(index.min()) < 0 or int(index.max()) >= rows):
-        raise DataError(
-            f"expected row numbers from 0 to {rows - 1}, "
-            f"found {int(index.min())} to {int(index.max())}; use row numbers of this data set"
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class Samples(Dataset[tuple[Tensor, Tensor]]):
     """Samples and labels as two tensors.
@@ -88,8 +72,6 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
         """Shape of one x."""
         return tuple(self.x.shape[1:])
 
-    def subset(self, index: Tensor, y: Tensor) -> "Samples":
-        """Select rows and replace their labels: index (m,) int64 row numbers, y (m,) int64 new labels."""
-        check_index(index, len(self))
-        check_rows(y, len(index))
-        return Samples(self.x[index], y)
+    def subset(self, index: Tensor, y: Tensor | None = None) -> "Samples":
+        """The rows at index (m,) int64, with their labels, or with other labels y (m,) int64."""
+        return Samples(self.x[index], self.y[index] if y is None else y)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -57,10 +56,8 @@ class SingleProcess:
             )
         return share_state(method, groups_of(model))
 
-    @contextmanager
-    def sharing_errors(self, device: torch.device) -> Iterator[None]:
-        """An error in this block is raised in all processes."""
-        yield
+    def share_error(self, error: Exception, device: torch.device) -> None:
+        """Before this process raises an error: let all others raise one too."""
 
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
         """The rows of all processes, for each column."""
@@ -143,14 +140,9 @@ class ProcessGroup:
         share_state(method, groups_of(model))
         return True
 
-    @contextmanager
-    def sharing_errors(self, device: torch.device) -> Iterator[None]:
-        """An error in this block, which comes before ``start`` or ``gather``, is raised in all processes."""
-        try:
-            yield
-        except Exception as error:
-            self._agree(error, device)
-            raise
+    def share_error(self, error: Exception, device: torch.device) -> None:
+        """Before this process raises an error, and before ``start`` or ``gather``: let all others raise one too."""
+        self._agree(error, device)
 
     def _agree(self, found: Found, device: torch.device) -> None:
         """Raise an error unless all processes have columns of the same form, or all an error, which each raises.
@@ -195,12 +187,13 @@ class ProcessGroup:
         """Raise an error in all processes if one has more than ``rows`` rows, or columns of another form."""
         given = [column for column in columns if column is not None]
         device = given[0].device if given else self.device
-        with self.sharing_errors(device):
-            if any(len(column) > rows for column in given):
-                raise ValueError(
-                    f"this batch has {len(given[0])} samples, but the largest first batch of all processes had "
-                    f"{rows}: later batches may be smaller, not larger"
-                )
+        if any(len(column) > rows for column in given):
+            error = ValueError(
+                f"this batch has {len(given[0])} samples, but the largest first batch of all processes had "
+                f"{rows}: later batches may be smaller, not larger"
+            )
+            self.share_error(error, device)
+            raise error
         self._agree(columns, device)
 
     def split(self, values: Tensor) -> Tensor:

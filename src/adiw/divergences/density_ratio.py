@@ -12,7 +12,7 @@ from adiw.divergences.kl import KLProblem
 from adiw.divergences.settings import Update
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_max, group_sum, masked, per_sample
-from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.kernels import Width, centred_kernels
 from adiw.matching.projections import mass_or_one, smallest_mass
 
 # The largest step, and the largest coefficient of a centre without training samples nearby, relative to the largest
@@ -80,9 +80,7 @@ def kernel_model(
     batches: MatchedBatches, width: Width, update: Update
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, int, Update, Tensor]:
     """The first arguments of a ``DensityRatioProblem``, for kernels centred on the validation samples."""
-    matrix = kernel_to("val", batches, resolve_width(width, batches, fraction=1 / 3))
-    psi_train, psi_val = matrix.split([len(batches.z_train), len(batches.z_val)])
-    psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
+    psi_train, psi_val, psi_bar = centred_kernels(batches, width)
     share_train = 1 / per_sample(batches.num_train, batches.membership_train)
     groups = (batches.membership_train, batches.membership_val, batches.num_groups)
     return psi_val, psi_bar, psi_train, batches.share_val, *groups, update, share_train

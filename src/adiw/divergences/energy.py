@@ -48,13 +48,13 @@ class Energy:
     def problem(self, batches: MatchedBatches) -> EnergyProblem:
         unit = resolve_width(self.scale, batches, fraction=1.0)
         n, z = len(batches.z_train), torch.cat([batches.z_train, batches.z_val])
-        apart = distances(batches.z_train / unit, z / unit)
+        pairwise = distances(batches.z_train / unit, z / unit)
         if batches.membership_train is not None:
-            apart = torch.where(
-                torch.cat([batches.same("train", "train"), batches.same("train", "val")], 1), apart, 0
+            pairwise = torch.where(
+                torch.cat([batches.same("train", "train"), batches.same("train", "val")], 1), pairwise, 0
             )
-        to_val = apart[:, n:].sum(1) / per_sample(batches.num_val, batches.membership_train)
-        to_train = apart[:, :n] / per_sample(batches.num_train, batches.membership_train).unsqueeze(1)
+        to_val = pairwise[:, n:].sum(1) / per_sample(batches.num_val, batches.membership_train)
+        to_train = pairwise[:, :n] / per_sample(batches.num_train, batches.membership_train).unsqueeze(1)
         return EnergyProblem(to_val, to_train, batches.membership_train, batches.num_groups)
 
 

@@ -10,10 +10,11 @@ from torch import Tensor
 from adiw.divergences.settings import RatioSettings, Update
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, per_sample
-from adiw.matching.kernels import kernel_to, resolve_width
+from adiw.matching.kernels import centred_kernels
 from adiw.matching.projections import (
     clamp_rescale,
     clamp_to_one,
+    has_mass,
     mass_or_one,
     rescale,
     smallest_mass,
@@ -47,9 +48,7 @@ class KL(RatioSettings):
     """
 
     def problem(self, batches: MatchedBatches) -> KLProblem:
-        width = resolve_width(self.width, batches, fraction=1 / 3)
-        psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
-        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
+        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
         groups = (batches.membership_train, batches.membership_val, batches.num_groups)
         return KLProblem(psi_val, psi_bar, psi_train, batches.share_val, *groups, self.update)
 
@@ -92,7 +91,7 @@ class KLProblem:
         return rescale(params, self._mass(params), self.group_centre)
 
     def weights(self, params: Tensor) -> Tensor:
-        reached = per_sample(self._mass(params) > smallest_mass(params.dtype), self.group_train)
+        reached = has_mass(self._mass(params), self.group_train)
         return torch.where(reached, self.psi_train @ params, 1)  # uniform where no training sample is near a centre
 
     def _density(self, params: Tensor) -> Tensor:

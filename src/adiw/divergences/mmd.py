@@ -33,7 +33,7 @@ class MMD:
         step: "local" divides each weight's step by sum_j K_ij, the number of samples nearby. "plain", the paper's
             step, moves each weight by eta times its gradient, as "local" does for a sample without neighbours; it
             overshoots where many losses are nearly equal.
-        kernel: "gaussian"; "laplace", exp(-d / width), which also sees small differences far apart;
+        kernel: "gaussian"; "laplace", exp(-d / width), which also resolves small differences;
             "rational-quadratic", 1 / (1 + d^2 / (2 width^2)), which reaches further; "linear", a'b / width^2, which
             compares means only and needs step="local" and a width of the size of z.
 

@@ -14,7 +14,7 @@ from adiw.divergences.settings import check_setting, check_step_size, check_widt
 from adiw.divergences.squared import SquaredProblem
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import per_sample
-from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.kernels import Width, centred_kernels
 from adiw.matching.projections import clamp_rescale, smallest_mass
 
 
@@ -57,12 +57,10 @@ class Relative:
         check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, batches: MatchedBatches) -> RelativeProblem:
-        matrix = kernel_to("val", batches, resolve_width(self.width, batches, fraction=1 / 3))
-        psi_train, psi_val = matrix.split([len(batches.z_train), len(batches.z_val)])
+        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
         of_train = per_sample(((1 - self.alpha) / batches.num_train).sqrt(), batches.membership_train)
         of_val = (self.alpha * batches.share_val).sqrt()
         root = torch.cat([psi_train * of_train.unsqueeze(1), psi_val * of_val.unsqueeze(1)])
-        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
         start = clamp_rescale(torch.ones_like(psi_bar), psi_bar, batches.membership_val, batches.num_groups)
         h, penalty = batches.share_val @ psi_val, self.penalty * batches.included_val.to(psi_bar.dtype)
         curvature = root.T @ root.sum(1)

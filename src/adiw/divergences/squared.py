@@ -13,7 +13,7 @@ from adiw.divergences.protocol import Side
 from adiw.divergences.settings import check_setting, check_step_size, check_width
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import per_sample
-from adiw.matching.kernels import Width, kernel_to, resolve_width
+from adiw.matching.kernels import Width, centred_kernels
 from adiw.matching.projections import clamp_rescale, non_negative
 
 
@@ -49,10 +49,8 @@ class Squared:
         check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, batches: MatchedBatches) -> SquaredProblem:
-        width = resolve_width(self.width, batches, fraction=1 / 3)
-        psi_train, psi_val = kernel_to("val", batches, width).split([len(batches.z_train), len(batches.z_val)])
+        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
         h = batches.share_val @ psi_val
-        psi_bar = psi_train.sum(0) / per_sample(batches.num_train, batches.membership_val)
         start = clamp_rescale(torch.ones_like(h), psi_bar, batches.membership_val, batches.num_groups)
         root = psi_train / per_sample(batches.num_train.sqrt(), batches.membership_train)[:, None]
         return SquaredProblem(root, h, self.penalty * batches.included_val.to(h.dtype), psi_train, start)

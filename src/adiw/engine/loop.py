@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from adiw.distributed.process_group import is_initialized
-from adiw.engine.capture import Captured, generators_of, why_not_captured
+from adiw.engine.graphed_step import Captured, generators_of, why_not_captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import TrainLoader
 from adiw.reweighting.cuda_graphs import MemoryPool
@@ -92,7 +92,7 @@ class Loop:
             self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)
 
     def run_epoch(self, epoch: int, done: int = 0) -> None:
-        """Queue one step for every batch of the epoch after the first ``done``, which a resumed run has behind it."""
+        """Queue one step for every batch of the epoch after the first ``done``, those of before a stop."""
         self.model.train()
         self.timer.start()
         self.done = done

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from adiw.distributed.process_group import Processes
 
-SECONDS = 1.0  # between two times that several processes ask each other
+SECONDS = 1.0  # between two exchanges of several processes
 
 
 class Stopped(Exception):  # noqa: N818 - a requested stop is not an error
@@ -17,7 +17,7 @@ class Stopped(Exception):  # noqa: N818 - a requested stop is not an error
 class StopCheck:
     """Raises ``Stopped`` once a stop is requested in any process.
 
-    Several processes ask each other about once a second, after the same steps: a step costs nothing in between.
+    Several processes exchange their requests about once a second, after the same steps; other steps cost nothing.
 
     Args:
         requested: whether a stop is requested in this process.
@@ -26,8 +26,8 @@ class StopCheck:
 
     def __init__(self, requested: Callable[[], bool], processes: Processes) -> None:
         self.requested, self.processes = requested, processes
-        self.interval = self.steps_left = 1  # steps between two times that the processes ask each other
-        self.asked = time.monotonic()
+        self.interval = self.steps_left = 1  # steps between two exchanges
+        self.exchanged = time.monotonic()
 
     def after_step(self) -> None:
         """Raise if a stop is requested in any process. All processes call this after each of their steps."""
@@ -35,7 +35,7 @@ class StopCheck:
             self.in_one_process()
             return
         self.steps_left -= 1
-        if self.steps_left == 0 and self._ask_each_other():
+        if self.steps_left == 0 and self._exchange():
             raise Stopped
 
     def in_one_process(self) -> None:
@@ -43,10 +43,10 @@ class StopCheck:
         if self.processes.size == 1 and self.requested():
             raise Stopped
 
-    def _ask_each_other(self) -> bool:
-        answers = self.processes.gather_object((self.requested(), time.monotonic() - self.asked))
+    def _exchange(self) -> bool:
+        answers = self.processes.gather_object((self.requested(), time.monotonic() - self.exchanged))
         self.interval = next_interval(self.interval, max(seconds for _, seconds in answers))
-        self.steps_left, self.asked = self.interval, time.monotonic()
+        self.steps_left, self.exchanged = self.interval, time.monotonic()
         return any(requested for requested, _ in answers)
 
 
@@ -59,21 +59,21 @@ def next_interval(steps: int, seconds: float) -> int:
     return max(1, min(2 * steps, int(steps * SECONDS / max(seconds, 1e-9))))
 
 
-def at_intervals(ask: Callable[[], bool], seconds: float = 0.25) -> Callable[[], bool]:
-    """``ask``, called at most every ``seconds``: it may look for a file on another machine. Once true, it stays true.
+def at_intervals(check: Callable[[], bool], seconds: float = 0.25) -> Callable[[], bool]:
+    """``check``, called at most every ``seconds``, as it may read another machine's files. Once true, it stays true.
 
-    >>> ask = at_intervals(lambda: print("asked") or True, seconds=60)
-    >>> ask(), ask()
-    asked
+    >>> check = at_intervals(lambda: print("checked") or True, seconds=60)
+    >>> check(), check()
+    checked
     (True, True)
     """
-    answer, asked = False, float("-inf")
+    answer, checked = False, float("-inf")
 
-    def asking() -> bool:
-        nonlocal answer, asked
+    def checked_at_intervals() -> bool:
+        nonlocal answer, checked
         now = time.monotonic()
-        if not answer and now - asked >= seconds:
-            answer, asked = ask(), now
+        if not answer and now - checked >= seconds:
+            answer, checked = check(), now
         return answer
 
-    return asking
+    return checked_at_intervals

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.preprocessing import crop_and_flip, draw_crops
-from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
+from adiw.reweighting.dataset_cache import prepare_worker, start
 from adiw.reweighting.indexed import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]  # x, y, index
@@ -93,7 +93,7 @@ class DatasetLoader:
             _SeededPerSample(self.dataset, epoch_seed(self.seed, epoch)),
             batch_sampler=_PartOfBatches(order, self.size, self.part, done),
             num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
+            worker_init_fn=prepare_worker,
             pin_memory=self.device.type == "cuda",
             generator=generator,
         )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adiw.audit_cutoff import Losses
 from adiw.experiments.checked_io import DamagedError, read_array, read_json
 from adiw.label_audit import Audit
 
 if TYPE_CHECKING:
     from adiw.experiments.run_folder import Folder
 
-FIELDS = ("losses", "confidence", "neighbour", "distance", "source", "is_trusted")  # rows of audit.npy
+FIELDS = ("losses", "early", "confidence", "neighbour", "distance", "source", "is_trusted")  # rows of audit.npy
 WHOLE = {"neighbour": np.int64, "source": np.int64, "is_trusted": np.bool_}  # the other rows are float64
 WARM_UP = 1  # epochs in which all weights are one
 
@@ -23,8 +24,10 @@ def write_audit(folder: Folder, audit: Audit) -> None:
     found = {name: getattr(audit, name) for name in FIELDS}
     kept = {name: np.asarray(values, np.float64) for name, values in found.items() if values is not None}
     folder.write_array("audit.npy", np.stack(list(kept.values())))
-    trusted = None if audit.trusted_losses is None else [float(x) for x in audit.trusted_losses if np.isfinite(x)]
-    about = {"fields": list(kept), "numbering": audit.numbering, "trusted_losses": trusted}
+    trusted = (
+        {} if audit.trusted is None else {k: v.tolist() for k, v in vars(audit.trusted).items() if v is not None}
+    )
+    about = {"fields": list(kept), "numbering": audit.numbering, "trusted": trusted}
     folder.write_json("audit.json", {**about, "columns": {str(i): row for i, row in audit.columns.items()}})
 
 
@@ -36,15 +39,15 @@ def read_audit(folder: Path) -> Audit:
     labels, weights = read_array(folder / "labels.npy"), read_array(folder / "weights.npy").astype(np.float64)
     if len(about["fields"]) != len(rows) or rows.shape[1:] != weights.shape or labels.shape[1:] != weights.shape:
         raise DamagedError(f"{folder}: its weights, labels and losses differ in length; run it again")
+    trusted = about.get("trusted")  # not in folders of earlier versions
     found = {n: row.astype(WHOLE.get(n, np.float64)) for n, row in zip(about["fields"], rows, strict=True)}
     _, given, true, predicted = labels
-    trusted = about["trusted_losses"]
     return Audit(
         given=given,
         predicted=predicted,
         true=true if (given != true).any() else None,
         weights=weights,
-        trusted_losses=None if trusted is None else np.array(trusted, np.float64),
+        trusted=Losses(**{k: np.array(v) for k, v in trusted.items()}) if trusted else None,
         numbering=about["numbering"],
         names=class_names(folder),
         columns={int(i): row for i, row in about["columns"].items()},

@@ -61,7 +61,7 @@ def read_json(file: Path) -> Any:
 def read_array(file: Path) -> NDArray[Any]:
     """The array in a .npy file; pickles, archives and headers with implausible sizes are refused."""
     payload = io.BytesIO(read_bytes(file))
-    try:  # np.load would open archives too
+    try:  # np.load also opens archives
         array: NDArray[Any] = np.lib.format.read_array(payload, allow_pickle=False)
     except (EOFError, MemoryError, ValueError, SyntaxError) as error:
         raise _damaged(file, str(error)) from error
@@ -97,7 +97,6 @@ def _row(text: str, where: str) -> Row:
         raise _damaged(where, str(error)) from error
     if not isinstance(row, dict):
         raise _damaged(where, "it is not an object")
-    row.pop("crc32", None)  # a checksum of each line, in records of earlier versions
     return row
 
 

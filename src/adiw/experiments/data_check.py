@@ -18,8 +18,8 @@ from adiw.reweighting.verdict import LEVEL
 
 FOLDS, STEPS, BATCH, HIDDEN = 5, 300, 256, 64  # of the quick model
 MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
-SIDE = 8  # pixels of the images that it sees
-GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy, whose number of held-out samples is reported
+SIDE = 8  # pixels of the sides of its images
+GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
 
@@ -39,7 +39,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
     ``done`` is called after each fold of the quick models.
     """
     others = ~splits.is_trusted
-    train = splits.train.subset(others.nonzero().flatten(), splits.train.y[others])
+    train = splits.train.subset(others.nonzero().flatten())
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
     x = torch.cat([features(part) for part in parts])
@@ -75,7 +75,7 @@ def out_of_fold_losses(
 ) -> Tensor:
     """(n,) the cross-entropy of each sample, by a small network that was not trained on it.
 
-    All samples are treated alike, so that where nothing differs between two kinds of them, their losses do not.
+    All samples are treated in the same way, so that losses of two kinds of samples differ only if the samples do.
     """
     fold = torch.randperm(len(x), generator=generator) % FOLDS
     losses = torch.zeros(len(x))
@@ -103,7 +103,7 @@ def _train(x: Tensor, y: Tensor, classes: int, generator: torch.Generator) -> nn
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
     index = torch.randperm(len(samples), generator=generator)[:most].sort().values
-    return samples.subset(index, samples.y[index])
+    return samples.subset(index)
 
 
 def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Finding:
@@ -127,7 +127,7 @@ def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Find
     return Finding(
         "class mix",
         False,
-        f"training and trusted samples do not differ visibly in their class mix ({words})",
+        f"training and trusted samples do not differ significantly in their class mix ({words})",
         figures,
     )
 
@@ -157,10 +157,9 @@ def _shift(name: str, what: str, found: Distance) -> Finding:
     figures = {**asdict(found), "needed": losses_needed(found.distance, LEVEL)}
     if found.p_value < LEVEL:
         return Finding(name, True, f"training and trusted samples differ in {what} ({_words(found)})", figures)
-    text = (
-        f"training and trusted samples do not differ visibly in {what} ({_words(found)}): a difference of this size "
-    )
-    return Finding(name, False, text + f"would be seen with about {figures['needed']:,} trusted samples", figures)
+    text = f"training and trusted samples do not differ significantly in {what} ({_words(found)})"
+    needed = f"a difference of this size would be seen with about {figures['needed']:,} trusted samples"
+    return Finding(name, False, f"{text}: {needed}", figures)
 
 
 def _words(found: Distance) -> str:
@@ -171,16 +170,15 @@ def _enough(trusted: int, hold_out: float) -> Finding:
     """What gain of accuracy the held-out samples can show."""
     held_out = round(hold_out * trusted)
     needed = {gain: pairs_needed(gain, DISAGREEMENT) for gain in GAINS}
-    seen = next((gain for gain in GAINS if needed[gain] <= held_out), None)
+    shown = next((gain for gain in GAINS if needed[gain] <= held_out), None)
     figures = {"held_out": held_out, "needed": {f"{100 * gain:g}": count for gain, count in needed.items()}}
-    counts = ", ".join(f"{100 * gain:g} points {count:,}" for gain, count in needed.items())
-    text = f"of {trusted} trusted samples {held_out} are held out, which show "
-    text += "only gains above 20 points" if seen is None else f"a gain of {100 * seen:g} points"
-    few = held_out < LEAST_HELD_OUT or seen is None
+    counts = ", ".join(f"{count:,} for {100 * gain:g} points" for gain, count in needed.items())
+    enough = "too few to show a gain of 20" if shown is None else f"enough to show a gain of {100 * shown:g}"
+    text = f"{held_out} of {trusted} are held out, {enough} points over another method"
+    few = held_out < LEAST_HELD_OUT or shown is None
     return Finding(
         "trusted samples",
         few,
-        f"{text} over other methods; to see a gain needs, held out: {counts}. With adiw run --compare --folds 5, "
-        "each trusted sample is held out once",
+        f"{text}. Held-out samples needed: {counts}. adiw run --compare --folds 5 holds out each trusted sample once",
         figures,
     )

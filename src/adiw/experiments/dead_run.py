@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 PATIENCE = 5  # consecutive epochs at chance
-STEPS = 100  # least number of steps in them: accuracy after a few steps says little
+STEPS = 100  # least number of steps in them: the accuracy after a few steps is not reliable
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 LARGEST_MEAN = 10.0  # of the weights, whose mean should be near one
 LARGEST_LOSS = 10.0  # per unit of weight, in units of log(num_classes), the loss of guessing

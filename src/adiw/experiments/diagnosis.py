@@ -33,22 +33,24 @@ def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
 
     Predictions are those of the held-out trusted samples where there are any, else of the other trusted samples.
     """
-    if len(training.loop.loader) * training.epoch < STEPS:  # too few steps for predictions to say anything
+    if len(training.loop.loader) * training.epoch < STEPS:  # after so few steps predictions are not reliable
         return []
     splits, names = training.splits, training.splits.data.classes
-    judged = splits.trusted if splits.held_out is None else splits.held_out
-    predicted = training.predict(judged)
-    found = alarms.prediction_alarms(predicted, judged.y, names)
+    evaluated = splits.trusted if splits.held_out is None else splits.held_out
+    predicted = training.predict(evaluated)
+    found = alarms.prediction_alarms(predicted, evaluated.y, names)
     accuracy = [row.get("train_accuracy") for row in training.metrics]
     if len(training.held_out) == len(accuracy) and None not in accuracy:
         found += alarms.memorising(torch.stack(training.held_out), [float(value or 0) / 100 for value in accuracy])
     if isinstance(training.reweight, ADIW):
-        found += _weight_alarms(training, training.reweight, judged.y, predicted)
+        found += _weight_alarms(training, training.reweight, evaluated.y, predicted)
     return _keep(training, found)
 
 
-def _weight_alarms(training: TrainingRun, reweight: ADIW, judged: Tensor, judged_predicted: Tensor) -> list[Alarm]:
-    """``judged`` (m,) are labels of trusted samples, ``judged_predicted`` (m,) their predicted classes."""
+def _weight_alarms(
+    training: TrainingRun, reweight: ADIW, evaluated: Tensor, predicted_trusted: Tensor
+) -> list[Alarm]:
+    """Predicted classes and labels (m,) are those of the trusted samples that were evaluated."""
     weights, others = training.weights().cpu(), ~training.splits.is_trusted
     bound = reweight.bound
     at_bound = 0.0 if bound is None else float((weights >= bound * (1 - 1e-6)).double().mean())
@@ -59,7 +61,7 @@ def _weight_alarms(training: TrainingRun, reweight: ADIW, judged: Tensor, judged
     given, groups = training.splits.train.y, training.splits.groups
     predicted = training.predict(training.splits.train)
     train, trusted = (given[others], predicted[others]), trusted_labels(training)
-    right = alarms_by_class.right_labels(*train, judged, judged_predicted)
+    right = alarms_by_class.right_labels(*train, evaluated, predicted_trusted)
     found += alarms_by_class.class_alarms(weights[others], *train, trusted, right, training.splits.data.classes)
     if groups is not None:
         strata = alarms_by_class.strata_of(given, predicted)

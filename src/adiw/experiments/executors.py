@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from adiw.engine.stopping import at_intervals
 from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.plan import Part, Planned, plan
@@ -17,11 +20,13 @@ from adiw.experiments.recipes import load
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import DEFAULT, Engine, Interrupted
 from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep, in_one_line
-from adiw.experiments.task import Outcome, Task, compute
 
 RETRIES = 3
-POLL = 0.2  # seconds between two looks at the tasks
+POLL = 0.2  # seconds between two checks of the tasks
 Ended = Iterator[tuple[Planned, dict[str, Any]]]
+Outcome = tuple[
+    list[tuple[Planned, dict[str, Any]]], bool
+]  # the runs that have ended, and whether others were stopped
 
 
 class Pending(Protocol):
@@ -76,7 +81,7 @@ class _Submitted:
 
     def run(self, jobs: Sequence[Planned], progress: OnRunEpoch, stop: Callable[[], bool]) -> Ended:
         self.sizes = {job: self._size(job) for job in jobs}
-        share = math.ceil(len(jobs) / self.sweep.processes)  # with fewer runs than places, all processes have some
+        share = math.ceil(len(jobs) / self.sweep.processes)  # with few runs, each process still gets some
         width, stopped = max(1, min(self.sweep.side_by_side or 1, share)), False
         for at in range(0, len(jobs), width):
             self._submit(Task(self.sweep, tuple(jobs[at : at + width]), self.stop_file))
@@ -85,9 +90,9 @@ class _Submitted:
                 self.stop_file.touch()
             for task, future in [entry for entry in self.pending if entry[1].done()]:
                 self.pending.remove((task, future))
-                outcome = self._outcome(task, future)
-                stopped |= outcome.stopped
-                for job, record in outcome.ended:
+                ended, remain = self._outcome(task, future)
+                stopped |= remain
+                for job, record in ended:
                     del self.sizes[job]
                     yield job, record
             self._report(progress)
@@ -106,13 +111,13 @@ class _Submitted:
             return outcome
         except Exception as error:
             if task.stopped():
-                return Outcome([], stopped=True)
+                return [], True
             if task.attempt < self.retries:
                 for job in task.jobs:
                     self._submit(replace(task, jobs=(job,), attempt=task.attempt + 1))
-                return Outcome([], stopped=False)
+                return [], False
             reason = f"its worker was lost {task.attempt + 1} times, at last with {in_one_line(error)}"
-            return Outcome([(job, self.sweep.failed(job, reason)) for job in task.jobs], stopped=False)
+            return [(job, self.sweep.failed(job, reason)) for job in task.jobs], False
 
     def _report(self, progress: OnRunEpoch) -> None:
         """Report the last epoch of each run that has advanced since the last call."""
@@ -129,6 +134,65 @@ class _Submitted:
 
     def _metrics(self, job: Planned) -> Path:
         return self.sweep.folder.path / job.folder / "metrics.jsonl"
+
+
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("ADIW_")}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Runs for one worker.
+
+    Attributes:
+        sweep: how to compute them.
+        jobs: the runs, which share a process.
+        stop_file: runs stop when this file exists.
+        attempt: how often workers with these runs were lost.
+        folder: the current folder of the process that submits; relative paths start there.
+        variables: its environment variables for adiw, such as the folder of the data sets.
+    """
+
+    sweep: Sweep
+    jobs: tuple[Planned, ...]
+    stop_file: Path
+    attempt: int = 0
+    folder: Path = field(default_factory=Path.cwd)
+    variables: dict[str, str] = field(default_factory=_variables)
+
+    def stopped(self) -> bool:
+        return self.stop_file.exists()
+
+
+def compute(task: Task) -> Outcome:
+    """In a worker: compute the runs of a task. A run that has begun is resumed; one that has ended is only read."""
+    if task.folder.is_dir():
+        os.chdir(task.folder)
+    os.environ.update(task.variables)
+    ended: list[tuple[Planned, dict[str, Any]]] = []
+    if task.stopped():
+        return ended, True
+    watchdog = _watchdog(task.sweep.time_limit)
+    try:
+        for job, record in task.sweep.run(task.jobs, stop=at_intervals(task.stopped)):
+            ended.append((job, record))
+    except Interrupted:
+        return ended, True
+    finally:
+        watchdog.cancel()
+    return ended, False
+
+
+def _watchdog(time_limit: float | None) -> threading.Timer:
+    """Ends this process if a run hangs, since the limit is otherwise checked only between steps.
+
+    A task that is not in the main thread shares its process with others: it is not ended.
+    """
+    timer = threading.Timer(2 * (time_limit or 0) + 60, os._exit, (1,))
+    timer.daemon = True
+    if time_limit is not None and threading.current_thread() is threading.main_thread():
+        timer.start()
+    return timer
 
 
 def run_recipe(
@@ -158,16 +222,12 @@ def run_recipe(
         budget: a duration such as "25m"; runs in progress are then saved, and the call returns.
     """
     recipe = load(name)
-    limit = None if budget is None else Budget(seconds_of(budget))
+    stop = (lambda: False) if budget is None else Budget(seconds_of(budget)).spent
     sweep = Sweep(open_sweep(recipe, part.changes, out), root, engine, 1, processes, time_limit)
     try:
-        for job, record in run_on(executor, sweep, plan(recipe, part), stop=_spent(limit), retries=retries):
+        for job, record in run_on(executor, sweep, plan(recipe, part), stop=stop, retries=retries):
             sweep.write_record(job, record)
         sweep.write_sums()
     except Interrupted:
         pass  # the budget is spent
     return sweep.records(RESULTS)
-
-
-def _spent(limit: Budget | None) -> Callable[[], bool]:
-    return (lambda: False) if limit is None else limit.spent

@@ -199,7 +199,7 @@ METHODS: dict[str, Method] = {
     ),
     "adiw": Method(
         _adiw(None),
-        "The default of adiw: weights by the ranks of the losses, trusted samples trained on as well",
+        "ADIW: ranks of all losses, the default; trains on the trusted samples as well",
         trains_on="mixed",
     ),
     "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)"),

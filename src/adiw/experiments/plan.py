@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from adiw.experiments.recipe import Entry, Recipe
+from adiw.experiments.recipes import Entry, Recipe
 from adiw.experiments.settings import Settings, override, unknown
 
 

@@ -3,7 +3,7 @@
 A recipe states ``title``, ``about``, ``trials``, ``measures``, the ``[settings]`` of all runs, ``[[column]]`` and
 ``[[row]]`` tables with settings of their own, and the paper's figures. A recipe with ``base`` changes one of the
 paper's recipes: ``[settings]`` for all rows, ``[rows.LABEL]`` for one row, ``[[row]]`` for a new one,
-and a ``[[deviation]]`` for every setting that differs.
+and a ``[[deviation]]`` for a setting that differs, which the tables show.
 """
 
 from __future__ import annotations
@@ -11,23 +11,64 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from adiw.experiments.methods import find
-from adiw.experiments.recipe import DEVIATION, Entry, Recipe, check_deviations
-from adiw.experiments.settings import SettingsError, unknown
+from adiw.experiments.settings import Settings, SettingsError, override, resolve, unknown
 from adiw.shifts import parse
-
-__all__ = ["Entry", "Recipe", "load", "load_file", "names"]
 
 MEASURES = ("accuracy", "top5")
 _KEYS = ("title", "about", "trials", "measures", "settings", "column", "row", "paper")
 _KEYS_WITH_BASE = ("base", "title", "about", "trials", "settings", "rows", "row", "deviation")
 _FIGURE = re.compile(r"(\d+(?:\.\d+)?) \((\d+(?:\.\d+)?)\)")
+DEVIATION = ("setting", "rows", "paper", "ours", "chosen")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row or a column: its label, and the settings that it adds."""
+
+    label: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a sweep runs: every row in every column, ``trials`` times. Trial k has the seed k.
+
+    Attributes:
+        measures: what the tables show: "accuracy", "top5".
+        common: settings of all runs. A column's settings override them, and a row's settings override both.
+        deviations: every difference from the paper's recipe: setting, rows, paper, ours, chosen.
+        paper: measure -> row -> one figure per column. An accuracy is [mean, std], "seconds" (per epoch) is a number;
+            None where the paper has no figure.
+    """
+
+    name: str
+    title: str
+    about: str
+    trials: int
+    measures: tuple[str, ...]
+    common: dict[str, Any]
+    columns: tuple[Entry, ...]
+    rows: tuple[Entry, ...]
+    deviations: tuple[dict[str, Any], ...]
+    paper: dict[str, dict[str, list[Any]]]
+
+    def settings(self, row: Entry, column: Entry, trial: int) -> Settings:
+        """The settings of one run."""
+        return resolve({**override(override(self.common, column.settings), row.settings), "seed": trial})
+
+    def as_dict(self) -> dict[str, Any]:
+        """The recipe as plain values for recipe.json; ``common`` contains the number of epochs, None without one."""
+        common = {**self.common, "epochs": resolve(self.common).epochs}
+        lists = {key: list(getattr(self, key)) for key in ("measures", "deviations")}
+        entries = {key: [asdict(entry) for entry in getattr(self, key)] for key in ("columns", "rows")}
+        return {**asdict(self), **lists, **entries, "common": common}
 
 
 def names() -> list[str]:
@@ -51,8 +92,6 @@ def load_file(file: Path | Traversable) -> Recipe:
         recipe = _with_base(given) if "base" in given else _without_base(given)
         recipe = replace(recipe, name=file.name.removesuffix(".toml"))
         _check_runs(recipe)
-        if "base" in given:
-            check_deviations(_base(given), recipe)
     except (OSError, ValueError) as error:
         raise SettingsError(f"{file.name}: {error}") from error
     return recipe

@@ -11,7 +11,7 @@ from typing import Any
 from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments.checked_io import read_lines
-from adiw.experiments.recipe import Recipe
+from adiw.experiments.recipes import Recipe
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import UNRECORDED, Settings, SettingsError, override, resolve
 
@@ -116,4 +116,4 @@ def _changed(found: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
 
 def _by_source(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     entries = {f" of {entry['label']}": entry["settings"] for entry in (*recipe["columns"], *recipe["rows"])}
-    return {" of the recipe": recipe["common"], " of the command": recipe.get("changes", {}), **entries}
+    return {" of the recipe": recipe["common"], " of the command": recipe["changes"], **entries}

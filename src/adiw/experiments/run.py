@@ -14,11 +14,11 @@ import torch
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
-from adiw.engine.capture import Captured
+from adiw.engine.graphed_step import Captured
 from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
-from adiw.experiments.class_figures import class_figures
+from adiw.experiments.class_statistics import class_statistics
 from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.diagnosis import (
     group_tables,
@@ -33,6 +33,7 @@ from adiw.experiments.provenance import commit, provenance
 from adiw.experiments.resume import check_folder, explain_mismatch
 from adiw.experiments.run_folder import Folder, NullFolder
 from adiw.experiments.run_record import summarise
+from adiw.experiments.run_state import position_of, restore, state_of
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
@@ -148,7 +149,7 @@ def run_epochs(
         raise
     if state is not None:
         with explain_mismatch(out):
-            training.restore(state)
+            restore(training, state)
     folder.remove("result.json")  # a resumed run has no result yet
     folder.remove_sums()
     folder.write_json("config.json", settings.as_dict())
@@ -196,7 +197,7 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
         reason = why_collapsed(training, predicted)
     result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
     result["groups"] = group_tables(training, predicted)
-    result["predictions"] = class_figures(training.splits, predicted)
+    result["predictions"] = class_statistics(training.splits, predicted)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
     return result
@@ -250,7 +251,7 @@ def _train(
         ending = reason is not None or training.epoch == epochs
         if stopping or ending or time.monotonic() - saved > SAVE_EVERY:
             if training.processes.rank == 0:
-                checkpoint.save(folder.path, training.state())
+                checkpoint.save(folder.path, state_of(training))
             saved = time.monotonic()
         if stopping and not ending:
             training.processes.wait()
@@ -260,9 +261,9 @@ def _train(
 
 def _saved_within_epoch(training: TrainingRun, folder: Folder) -> Interrupted:
     """Save a checkpoint between two steps of an epoch: the error that says where the run stopped."""
-    position = training.position()
+    position = position_of(training)
     if training.processes.rank == 0:
-        checkpoint.save(folder.path, {**training.state(), "position": position})
+        checkpoint.save(folder.path, {**state_of(training), "position": position})
     training.processes.wait()
     where = f"step {position['steps']} of epoch {training.epoch + 1} of {training.epochs}"
     return Interrupted(f"stopped after {where}; continue with --resume")

@@ -118,7 +118,7 @@ class Settings:
     )
     fold: str | None = _data(
         None,
-        "Hold out this part of the trusted samples instead, such as 2/5 for the second of five; --compare uses it",
+        "Hold out this part of the trusted samples instead of a share: 2/5 is the second of five parts",
         rule=_FOLD,
         unset="none",
         recorded=False,
@@ -295,12 +295,8 @@ def default_text(name: str) -> str | None:
     for dataset, given in DEFAULTS.items():
         if name in given and given[name] != about.default:
             others.setdefault(_in_words(given[name]), []).append(dataset)
-    return (
-        "; ".join(
-            [*([text] if text else []), *(f"{value} for {', '.join(names)}" for value, names in others.items())]
-        )
-        or None
-    )
+    parts = [text] if text else []
+    return "; ".join([*parts, *(f"{value} for {', '.join(names)}" for value, names in others.items())]) or None
 
 
 def _in_words(value: Any) -> str:

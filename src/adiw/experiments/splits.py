@@ -31,7 +31,7 @@ class Splits:
     """The samples of a run, by what they are used for."""
 
     data: Data  # the data set as loaded
-    train: Samples | ImageFiles  # the shifted training set, with the labels that training sees
+    train: Samples | ImageFiles  # the shifted training set, with the labels of training
     trusted: Samples | ImageFiles  # samples of the target distribution
     test: Samples | ImageFiles  # the test set, or the selection split
     shifted: Shifted  # the shift; ``keep`` has positions in the training set as loaded
@@ -78,8 +78,8 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     selected: Tensor | None = None
     if settings.selection:
         positions, selected = _draw(len(train), settings.selection, generator)
-        test = without_augmentation(train.subset(selected, train.y[selected]))
-        train = train.subset(positions, train.y[positions])
+        test = without_augmentation(train.subset(selected))
+        train = train.subset(positions)
     shifted = _shift(settings, train, data.num_classes, generator)
     if settings.trusted_folder is not None:
         trusted = _trusted_images(data, Path(settings.trusted_folder), settings.broken_images)
@@ -93,7 +93,7 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
         stays, leaves = drawn
         if settings.trusted_folder is None:
             shifted = shifted.without(shifted.trusted[leaves])  # a held-out sample is not trained on either
-        trusted, held_out = (trusted.subset(part, trusted.y[part]) for part in (stays, leaves))
+        trusted, held_out = (trusted.subset(part) for part in (stays, leaves))
     shifted_train = train.subset(shifted.keep, shifted.y)
     shifted = replace(shifted, keep=positions[shifted.keep])
     return Splits(data, shifted_train, trusted, test, shifted, held_out, _groups(data, shifted.keep, selected))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
@@ -21,6 +20,7 @@ from adiw.experiments.provenance import provenance
 from adiw.experiments.run import DEFAULT, Engine, Interrupted, run, run_epochs
 from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
+from adiw.experiments.run_state import random_state, set_random_state
 from adiw.experiments.side_by_side import Ramp, Width, has_memory_for_one_more
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
@@ -100,7 +100,9 @@ class Sweep:
         while True:
             while len(active) < width.limit and not stop() and (job := next(waiting, None)) is not None:
                 if self.ended(job) is None:
-                    active.append(_Active(job, _own_randomness(self._start(job, progress, stop))))
+                    active.append(
+                        _Active(job, _own_randomness(self._start(job, progress, stop), self.engine.resolve_device()))
+                    )
                 elif (job.row, job.column, job.trial) not in recorded:  # killed before it was recorded
                     yield job, {**run_record(self.folder.path / job.folder), "side_by_side": width.limit}
             if not active:
@@ -207,28 +209,17 @@ class Sweep:
         return run(short.settings, out, self.root, self.engine, stop=stop)
 
 
-def _own_randomness(epochs: Iterator[None]) -> Iterator[None]:
+def _own_randomness(epochs: Iterator[None], device: torch.device) -> Iterator[None]:
     """Give a run its own random state, so that runs in the same process do not affect it."""
-    state = _random_state()
+    state = random_state(device)
     while True:
-        _set_random_state(state)
+        set_random_state(state, device)
         try:
             next(epochs)
         except StopIteration:
             return
-        state = _random_state()
+        state = random_state(device)
         yield
-
-
-def _random_state() -> list[Tensor]:
-    """The generator states of the CPU and of the current GPU, if there is one."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state()] if torch.cuda.is_available() else [])]
-
-
-def _set_random_state(state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    if len(state) > 1:
-        torch.cuda.set_rng_state(state[1])
 
 
 def in_one_line(error: Exception) -> str:

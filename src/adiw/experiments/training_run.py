@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,8 +14,7 @@ from torch import Generator, Tensor, nn
 from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.capture import Captured
-from adiw.engine.checkpoint import CheckpointError
+from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
@@ -23,10 +22,9 @@ from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoa
 from adiw.experiments import two_step
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
-from adiw.experiments.evaluation import Evaluation
+from adiw.experiments.epoch_evaluation import Evaluation
 from adiw.experiments.methods import Context, find
-from adiw.experiments.model_and_optimizer import build_model, build_optimizer, load_optimizer_state
-from adiw.experiments.resume import check_same
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, with_augmentation
@@ -34,7 +32,7 @@ from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import FIRST, make_audit
+from adiw.reweighting.audit import FIRST, early_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
@@ -56,7 +54,7 @@ class TrainingRun:
         compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
             for L2R and MW-Net: the virtual passes).
         stage: gets what the run does now, such as "epoch 2, step 40 of 900", at most every ``BETWEEN`` seconds.
-        stop: asked after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
+        stop: called after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class TrainingRun:
     ) -> None:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
         self.processes = current_processes()
-        self.stage, self.told = stage, time.monotonic()
+        self.stage, self.reported = stage, time.monotonic()
         self.stop = StopCheck(stop, self.processes)
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -184,7 +182,7 @@ class TrainingRun:
             return TensorLoader(samples.x, samples.y, size, seed, self.device, augment, part)
         return DatasetLoader(samples, size, seed, self.device, self.workers, part)
 
-    def _phase(self) -> tuple[Loop, int, float]:
+    def phase(self) -> tuple[Loop, int, float]:
         """Of the next epoch: its loop, the number of samples and the learning rate."""
         if self.fine_tuning is not None and self.epoch >= self.train_epochs:
             return self.fine_tuning, len(self.splits.trusted), FINE_TUNE_RATE * self.settings.lr
@@ -192,8 +190,8 @@ class TrainingRun:
 
     def _after_step(self, done: int, total: int) -> None:
         """Report the step, at most every ``BETWEEN`` seconds, and raise ``Stopped`` if a stop is requested."""
-        if time.monotonic() - self.told > BETWEEN:
-            self.told = time.monotonic()
+        if time.monotonic() - self.reported > BETWEEN:
+            self.reported = time.monotonic()
             self.stage(f"epoch {self.epoch + 1}, step {done} of {total}")
         self.stop.after_step()
 
@@ -202,7 +200,7 @@ class TrainingRun:
 
         After ``Stopped``, ``state`` and ``position`` are those between two steps of the epoch.
         """
-        loop, _, rate = self._phase()
+        loop, _, rate = self.phase()
         done, self.resumed_steps = self.resumed_steps, 0
         with self.on_stream():
             begins = done == 0 and loop is self.fine_tuning and self.epoch == self.train_epochs
@@ -210,12 +208,12 @@ class TrainingRun:
                 self.model.load_state_dict(self.best.model)  # the last epoch may have memorised wrong labels
             set_learning_rate(loop.optimizer, rate)
             if self.processes.size > 1 and done == 0:
-                torch.manual_seed(self._process_seed())
+                torch.manual_seed(self.process_seed())
             loop.run_epoch(self.epoch, done)
             self._evaluate()
             self.stats = self._stats(loop)
 
-    def _process_seed(self) -> int:
+    def process_seed(self) -> int:
         """Own dropout in each process, the same when an epoch is repeated."""
         return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
 
@@ -230,7 +228,7 @@ class TrainingRun:
 
     def collect_epoch(self) -> Row:
         """Wait for the queued epoch and return its row of metrics."""
-        loop, samples, _ = self._phase()
+        loop, samples, _ = self.phase()
         with self.on_stream():
             loss, nonfinite, train_accuracy, *figures = self.stats.tolist()
             if len(self.evaluation.right):
@@ -261,22 +259,27 @@ class TrainingRun:
         """The audit of the training samples, with the network of the best or last epoch."""
         splits, data = self.splits, self.splits.data
         with self.on_stream(), self.best.loaded(self.model):
-            last = self.evaluation.observe(splits.train, nn.CrossEntropyLoss(reduction="none"))
-        losses, trusted = last.losses, None
+            last = self.evaluation.evaluate_samples(splits.train, nn.CrossEntropyLoss(reduction="none"))
+        count = len(splits.train)
+        losses, trusted, early = last.losses, None, early_losses(self.reweight)
         if self.method.trains_on != "trusted":  # val-only has no history of the other samples
-            history, count = self.reweight.weight_state.history, len(splits.train)
+            history = self.reweight.weight_state.history
             further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
             means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
-            inside = bool(len(splits.shifted.trusted))
-            losses, trusted = means[:count], means[splits.shifted.trusted] if inside else means[count:]
+            labels = torch.cat([splits.train.y, splits.trusted.y])[
+                : len(means)
+            ]  # trusted ones may be further samples
+            place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
+            losses, trusted = means[:count], losses_at(place, means, early, labels)
         is_trusted = torch.zeros(len(splits.train), dtype=torch.bool)
         is_trusted[splits.shifted.trusted] = True
         source, numbering = data.find(splits.shifted.keep)
         made = make_audit(
             losses,
             last,
+            None if early is None else early[:count],
             is_trusted=is_trusted.numpy(),
-            trusted_losses=None if trusted is None or not len(trusted) else trusted.numpy(),
+            trusted=trusted,
             source=source.numpy(),
             numbering=numbering,
         )
@@ -296,10 +299,10 @@ class TrainingRun:
         loss = loop.loss / self.processes.size
         self.processes.sum_([loss])
         accuracy = self.reweight.record.accuracy() if isinstance(self.reweight, ADIW) else torch.zeros_like(loss)
-        first = [loss, self._nonfinite().double(), accuracy.double()]
+        first = [loss, self.nonfinite_losses().double(), accuracy.double()]
         return torch.stack([*first, *self.evaluation.figures.flatten(), *figures])
 
-    def _nonfinite(self) -> Tensor:
+    def nonfinite_losses(self) -> Tensor:
         """The number of losses so far that were not finite."""
         loops = [self.loop] if self.fine_tuning is None else [self.loop, self.fine_tuning]
         return torch.stack([loop.reweight.weight_state.nonfinite.sum() for loop in loops]).sum()
@@ -319,95 +322,6 @@ class TrainingRun:
         if self.settings.hold_out:
             found["held_out"] = 0 if self.splits.held_out is None else len(self.splits.held_out)
         return found | self.best.record(self.metrics)
-
-    def state(self) -> dict[str, Any]:
-        """Everything that the next epoch depends on, and the rows so far."""
-        tuning = self.fine_tuning
-        with self.on_stream():
-            cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-            return {
-                "settings": self.settings.as_dict(),
-                "epoch": self.epoch,
-                "train_epochs": self.train_epochs,
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "reweight": self.reweight.state_dict(),
-                "fine_tuning": tuning and [tuning.optimizer.state_dict(), tuning.reweight.state_dict()],
-                "best": self.best.state(),
-                "random": torch.get_rng_state(),
-                "random_cuda": cuda,
-                "metrics": self.metrics,
-                "timing": self.timing,
-                "history": self.history,
-                "held_out": self.held_out,
-                "alarms": [asdict(alarm) for alarm in self.alarms],
-            }
-
-    def position(self) -> dict[str, Any]:
-        """Where in an epoch the run is: part of a checkpoint between two steps. All processes must call it."""
-        loop, _, _ = self._phase()
-        with self.on_stream():
-            cuda = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-            own = {"loss": float(loop.total), "random": torch.get_rng_state(), "random_cuda": cuda}
-        return {
-            "steps": loop.done,
-            "seconds": loop.seconds(),
-            "nonfinite": self.nonfinite,
-            "processes": self.processes.gather_object(own),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which must have the same settings; more epochs are allowed before fine-tuning."""
-        check_same(state["settings"], self.settings.as_dict())
-        self._check_length(state)
-        with self.on_stream():
-            self.model.load_state_dict(state["model"])
-            load_optimizer_state(self.optimizer, state["optimizer"])
-            self.reweight.load_state_dict(state["reweight"])
-            if self.fine_tuning is not None:
-                load_optimizer_state(self.fine_tuning.optimizer, state["fine_tuning"][0])
-                self.fine_tuning.reweight.load_state_dict(state["fine_tuning"][1])
-            self.best.restore(state.get("best"))
-        self._restore_random(state)
-        self.epoch, self.metrics, self.timing = state["epoch"], list(state["metrics"]), list(state["timing"])
-        self.history = {epoch: weights.float().cpu() for epoch, weights in state["history"].items()}
-        self.held_out = [right.cpu() for right in state.get("held_out", [])]
-        self.alarms = [Alarm(**alarm) for alarm in state.get("alarms", [])]
-        self.nonfinite = float(self._nonfinite())
-        if "position" in state:
-            self._restore_position(state["position"])
-
-    def _restore_position(self, position: dict[str, Any]) -> None:
-        """Continue within an epoch. Other numbers of processes than before draw other numbers for dropout."""
-        loop, _, _ = self._phase()
-        self.resumed_steps, self.nonfinite = position["steps"], position["nonfinite"]
-        loop.earlier_seconds, parts = position["seconds"], position["processes"]
-        if len(parts) == self.processes.size:
-            own = parts[self.processes.rank]
-            loop.total.fill_(own["loss"])
-            self._restore_random(own)
-            return
-        loop.total.fill_(sum(part["loss"] for part in parts) / len(parts))
-        if self.processes.size > 1:
-            torch.manual_seed(epoch_seed(self._process_seed(), self.resumed_steps) % 2**63)
-
-    def _restore_random(self, state: dict[str, Any]) -> None:
-        torch.set_rng_state(state["random"].cpu())
-        if state["random_cuda"] is not None and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.device)
-
-    def _check_length(self, state: dict[str, Any]) -> None:
-        """Refuse fewer epochs than have begun, and others before a fine-tuning that has begun."""
-        begun, trained = state["epoch"] + ("position" in state), state.get("train_epochs", self.train_epochs)
-        if begun > self.epochs:
-            raise CheckpointError(
-                f"the run has {begun} epochs already: epochs must be at least {begun}, got {self.epochs}"
-            )
-        if self.fine_tuning is not None and begun > min(trained, self.train_epochs) and trained != self.train_epochs:
-            raise CheckpointError(
-                f"the training before fine-tuning had {trained} epochs, which cannot become {self.train_epochs} "
-                f"in epoch {begun}: resume without --epochs and --steps"
-            )
 
 
 def reading(splits: Splits, device: torch.device, workers: int) -> dict[str, int]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
-from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
-from adiw.engine.evaluate import in_batches
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.train_loader import TrainLoader
 from adiw.experiments.dead_run import DeadRunError
+from adiw.experiments.epoch_evaluation import read
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer
 from adiw.experiments.settings import Settings, SettingsError
-from adiw.experiments.splits import Splits, without_augmentation
+from adiw.experiments.splits import Splits
 
 PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to memorise wrong labels
 
@@ -60,15 +58,10 @@ def _hidden(model: nn.Module, samples: Samples | ImageFiles, classes: int, devic
     module = model.get_submodule(f"network.{layer}")
     hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output.flatten(1).cpu()))
     model.eval()
-    loader: Any = (
-        in_batches(samples.x.to(device), samples.y)
-        if isinstance(samples, Samples)
-        else DataLoader(without_augmentation(samples), batch_size=256)
-    )
     labels = []
-    for x, y in loader:
-        model(x.to(device))
-        labels.append(y)
+    for x, y in read(samples, device, workers=0):
+        model(x)
+        labels.append(y.cpu())
     hook.remove()
     hidden = normalize(torch.cat(outputs).double(), dim=1)
     if not bool(hidden.isfinite().all()):

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 from adiw.integrations.network_training import Progress
 from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
 from adiw.label_audit import Audit
-from adiw.reweighting.audit import BATCH, FIRST, make_audit
-from adiw.reweighting.last_pass import observe
+from adiw.reweighting.audit import BATCH, FIRST, losses_at, make_audit
+from adiw.reweighting.evaluation_pass import evaluate_samples
 from adiw.reweighting.loss_history import LossHistory
 
 SECONDS = 2.0  # between two lines of progress
@@ -27,7 +27,7 @@ def audit_rows(
     count = rows.shape[0]
     loader = DataLoader(IndexedRows(rows, progress.targets[:count]), BATCH, collate_fn=IndexedRows.collate)
     device = torch.device(net.device)
-    last = observe(
+    last = evaluate_samples(
         net.module_,
         net.criterion_,
         _telling(loader, count) if verbose else loader,
@@ -38,12 +38,15 @@ def audit_rows(
         if progress.weights is not None:
             buffer.copy_(progress.weights[f"weight_state.history.{name}"])
     means = history.means(torch.cat([last.losses, torch.full((len(progress.targets) - count,), torch.nan)]))
-    trusted = means.numpy()[progress.roles.matched]
+    early = None if progress.weights is None else progress.weights["record.early"][:-1].cpu()
+    targets = torch.from_numpy(progress.targets)
+    trusted = losses_at(progress.roles.matched, means, early, targets) if join_trusted else None
     made = make_audit(
         means[:count],
         last,
+        None if early is None else early[:count],
         is_trusted=progress.is_trusted[:count],
-        trusted_losses=trusted if join_trusted and len(trusted) else None,
+        trusted=trusted,
         numbering="row of X, from 0",
     )
     if not hasattr(table, "iloc"):
@@ -54,10 +57,10 @@ def audit_rows(
 
 def _telling(loader: Iterable[Any], total: int) -> Iterator[Any]:
     """The batches; a line says how many rows are read, every two seconds."""
-    told, done = time.monotonic(), 0
+    reported, done = time.monotonic(), 0
     for batch in loader:
         yield batch
         done += len(batch[0])
-        if time.monotonic() - told > SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported > SECONDS:
+            reported = time.monotonic()
             print(f"audit: {done} of {total} rows", flush=True)

@@ -36,14 +36,14 @@ class CollateWithIndex:
 
 
 def _check_rows(batch: Any, count: int) -> None:
-    """Raise if the collator joined the sequences in one row and they cannot be told apart."""
+    """Raise if the collator joined the sequences in one row without the start of each."""
     ids = batch.get("input_ids")
     if not isinstance(ids, Tensor) or len(ids) == count:
         return
     if "position_ids" not in batch or len(ids) != 1:
         raise ValueError(
-            f"the data collator made {len(ids)} rows of {count} samples, without position_ids that tell where each "
-            "begins: use a collator with one row for each sample, or one that returns position_ids"
+            f"the data collator made {len(ids)} rows of {count} samples, without position_ids that give the start of "
+            "each: use a collator with one row for each sample, or one that returns position_ids"
         )
     position = batch["position_ids"][0]
     starts = (position == position[:1]).nonzero().flatten()

@@ -39,7 +39,7 @@ from adiw.label_audit import Audit
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.transforms import Transform
 
-FEWEST_TO_STOP = 20  # trusted samples: a part of fewer cannot tell a better epoch from a worse one
+FEWEST_TO_STOP = 20  # trusted samples: a fifth of fewer is too few to choose an epoch by
 EPOCHS = 20  # at least this many within max_steps, so that there is a choice
 INPUT: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "allow_nd": True}
 
@@ -226,12 +226,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         net = self._net(rows.shape).initialize() if progress.random is None else self.net_
         epochs, steps = self._length(len(roles.train))
         net.set_params(max_epochs=epochs, verbose=int(self.verbose))
-        reweight = None
-        if len(roles.matched):
-            trusted: Any = TensorDataset(dense(rows, roles.matched), torch.from_numpy(targets[roles.matched]))
-            if self.join_trusted:
-                trusted = TrustedSamples(trusted, torch.as_tensor(roles.matched))
-            reweight = self._reweight(net, trusted, len(targets), transform, progress.warmup_steps, seed)
+        reweight = None if not len(roles.matched) else self._reweight(net, rows, targets, progress, transform, seed)
         # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
         drawn = min(len(roles.train), steps * int(self.batch_size))
         train_rows = IndexedRows(rows, targets, roles.train, drawn)
@@ -258,22 +253,18 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _reweight(
-        self,
-        net: ReweightedNet,
-        trusted: Any,
-        num_train: int,
-        transform: Literal["loss"] | Transform | None,
-        warmup_steps: int | None,
-        seed: int,
+        self, net: ReweightedNet, rows: Rows, targets: NDArray[Any], progress: Progress, transform: Any, seed: int
     ) -> ADIW:
-        chosen: dict[str, Any] = {"divergence": self.divergence, "transform": transform}
+        matched = progress.roles.matched
+        trusted: Any = TensorDataset(dense(rows, matched), torch.from_numpy(targets[matched]))
         return ADIW(
             net.module_,
             net.criterion_,
-            trusted,
-            num_train,
-            **{name: value for name, value in chosen.items() if value is not None},
-            warmup_steps=warmup_steps,
+            TrustedSamples(trusted, torch.as_tensor(matched)) if self.join_trusted else trusted,
+            len(targets),
+            self.divergence,
+            transform="loss" if transform is None else transform,
+            warmup_steps=progress.warmup_steps,
             mean_one=self.mean_one,
             cap=self.cap,
             min_ess=self.min_ess,

@@ -6,12 +6,13 @@ A width is always sigma in exp(-||a - b||^2 / (2 sigma^2)); scikit-learn's gamma
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import per_sample
 
 Width = float | Literal["auto"]
 
@@ -108,6 +109,23 @@ def kernel_to(
         return matrix  # no sample is excluded, or the z of excluded samples makes the kernel zero
     mask = torch.cat([batches.same("train", side), batches.same("val", side)])
     return torch.where(mask, matrix, 0)
+
+
+class CentredKernels(NamedTuple):
+    """Gaussian kernels centred on the m validation samples."""
+
+    train: Tensor  # (n, m) psi of the training samples
+    val: Tensor  # (m, m) psi of the validation samples
+    mean: Tensor  # (m,) the mean of ``train`` over the training samples of each centre's group
+
+
+def centred_kernels(batches: MatchedBatches, width: Width) -> CentredKernels:
+    """psi_l(z) of all samples, for a width or "auto": a third of the typical distance (0.5 on cross-entropy)."""
+    matrix = kernel_to("val", batches, resolve_width(width, batches, fraction=1 / 3))
+    train, val = matrix.split([len(batches.z_train), len(batches.z_val)])
+    group = batches.membership_val
+    number = len(train) if group is None else per_sample(batches.num_train, group)
+    return CentredKernels(train, val, train.sum(0) / number)
 
 
 def resolve_width(width: Width, batches: MatchedBatches, fraction: float) -> float | Tensor:

@@ -131,7 +131,8 @@ def clamp_to_one(v: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
 
     Excluded entries become zero: they may be larger than the included ones.
     """
-    x, tiny = masked(group, v).clamp_min(0), torch.finfo(v.dtype).tiny
+    tiny = torch.finfo(v.dtype).tiny
+    x = (v if group is None else masked(group, v)).clamp_min(0)
     if group is None or num_groups == 1:
         return x / x.amax(0, keepdim=True).clamp_min(tiny)
     return x / per_sample(group_max(x, group, num_groups).clamp_min(tiny), group)
@@ -156,7 +157,14 @@ def _fit(bound: float, v: Tensor) -> float:
 
 def rescale(x: Tensor, mass: Tensor, group: Tensor | None) -> Tensor:
     """x (n,) divided by the mass a'x of its group, (num_groups,). Groups of mass zero do not change."""
-    return x / per_sample(mass_or_one(mass), group)
+    mass = mass_or_one(mass)
+    return x / (mass if group is None else per_sample(mass, group))
+
+
+def has_mass(mass: Tensor, group: Tensor | None) -> Tensor:
+    """Whether the mass (num_groups,) of each sample's group is above zero: (n,), or (1,) for a single group."""
+    reached = mass > smallest_mass(mass.dtype)
+    return reached if group is None else per_sample(reached, group)
 
 
 def mass_or_one(mass: Tensor) -> Tensor:

@@ -1,14 +1,6 @@
-"""Checks of the input shape and the number of classes that a network is built for."""
+"""The check of the input shape of the networks for images."""
 
 from __future__ import annotations
-
-
-def check_num_classes(model: str, num_classes: int) -> None:
-    """A network needs at least one output."""
-    if num_classes < 1:
-        raise ValueError(
-            f"{model}: expected num_classes of at least 1, got {num_classes}; count the classes of the data"
-        )
 
 
 def image_shape(model: str, input_shape: tuple[int, ...]) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from adiw.models.input_shape import check_num_classes, image_shape
+from adiw.models.input_shape import image_shape
 
 
 class LeNet5(nn.Module):
@@ -25,7 +25,6 @@ class LeNet5(nn.Module):
 
     def __init__(self, input_shape: tuple[int, ...], num_classes: int) -> None:
         super().__init__()
-        check_num_classes("lenet5", num_classes)
         channels, height, width = image_shape("lenet5", input_shape)
         if (height, width) not in ((28, 28), (32, 32)):
             raise ValueError(

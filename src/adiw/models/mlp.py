@@ -6,8 +6,6 @@ import math
 
 from torch import Tensor, nn
 
-from adiw.models.input_shape import check_num_classes
-
 HIDDEN = 256
 
 
@@ -25,7 +23,6 @@ class MLP(nn.Module):
 
     def __init__(self, input_shape: tuple[int, ...], num_classes: int) -> None:
         super().__init__()
-        check_num_classes("mlp", num_classes)
         inputs = math.prod(input_shape)
         if not input_shape or inputs < 1:
             raise ValueError(

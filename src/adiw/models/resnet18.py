@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
-from adiw.models.input_shape import check_num_classes, image_shape
+from adiw.models.input_shape import image_shape
 
 
 class BasicBlock(nn.Module):
@@ -97,7 +97,6 @@ class ResNet18(nn.Module):
     def __init__(self, input_shape: tuple[int, ...], num_classes: int, small_images: bool) -> None:
         super().__init__()
         name = "resnet18-cifar" if small_images else "resnet18"
-        check_num_classes(name, num_classes)
         channels, _, _ = image_shape(name, input_shape)
         self.conv1 = nn.Conv2d(channels, 64, 3, padding=1, bias=False) if small_images else Stem(channels, 64)
         self.bn1 = nn.BatchNorm2d(64)

@@ -17,7 +17,7 @@ def load_audit(folder: Path) -> Audit:
     if run.status == "unfinished":
         raise ValueError(f"the run in {folder} has not finished: continue it with adiw run --resume")
     if run.status == "dead":
-        raise ValueError(f"the run in {folder} is dead ({run.reason}): its losses say nothing about the labels")
+        raise ValueError(f"the run in {folder} is dead ({run.reason}): its losses do not rank the labels")
     return read_audit(folder)
 
 
@@ -31,8 +31,10 @@ def sentences(audit: Audit) -> list[str]:
     """What to do, what the ranking is, and how good it is where that is known."""
     found = [cutoff_line(audit), f"{len(audit.order)} training samples, least trusted first.{_disagreements(audit)}"]
     if audit.classes:
-        meaning = "the geometric mean, over training, of the probability that the network gave to the label"
-        found.append(f"Trust is {meaning}: 1 for a label that it always expected, near 0 for one that it never did.")
+        found.append(
+            "Trust is the geometric mean, over training, of the network's probability of the given label: "
+            "near 0 for a suspicious label."
+        )
     else:
         found.append(
             "Trust is exp(-loss / median loss) of the mean loss over training: near 0 for a suspicious target."
@@ -43,10 +45,10 @@ def sentences(audit: Audit) -> list[str]:
 
 def cutoff_line(audit: Audit) -> str:
     """How many samples to check, or why that is not known."""
-    if audit.trusted_losses is None:
+    if audit.trusted is None:
         return "No cut-off is suggested: the trusted samples were not trained on, so their losses do not compare."
     if audit.cutoff is None:
-        count = len(audit.trusted_losses)
+        count = len(audit.trusted.mean)
         return f"No cut-off is suggested: the losses of {count} trusted samples give no evidence of wrong labels."
     return str(audit.cutoff)
 
@@ -75,7 +77,7 @@ def _disagreements(audit: Audit) -> str:
     if audit.distance is None:
         return text
     near = int((audit.distance[audit.order] <= DUPLICATE).sum())
-    return f"{text} {near} of the samples looked at have a near duplicate with another label." if near else text
+    return f"{text} {near} of the compared samples have a near duplicate with another label." if near else text
 
 
 def one_run(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from adiw.reports.audit import sentences
 from adiw.reports.pictures import Picture, load_pictures
 from adiw.reports.render_template import render
 
-ON_PAGE = 200  # samples on the page, unless more or fewer are asked for
+ON_PAGE = 200  # samples on the page, unless ``top`` sets another number
 SHOWN_COLUMNS = 30  # of the samples' own columns; audit.csv has all
 
 

@@ -54,7 +54,7 @@ def curve_of(cell: Cell, name: str) -> dict[str, Any]:
     """The mean of the finished trials with its range, and each other trial by itself."""
     finished = [trial.curves[name] for trial in cell.done if name in trial.curves]
     others = [(t.status, t.curves[name]) for t in cell.trials if t.status != "done" and name in t.curves]
-    found: dict[str, Any] = {"mean": mean_curve(finished)}
+    found: dict[str, Any] = {"mean": _bound(finished, statistics.fmean)}
     if len(finished) > 1:
         found["low"], found["high"] = _bound(finished, min), _bound(finished, max)
     if others:
@@ -62,12 +62,8 @@ def curve_of(cell: Cell, name: str) -> dict[str, Any]:
     return found
 
 
-def mean_curve(curves: Sequence[Curve]) -> Curve:
-    """The mean after each epoch over the curves that have it."""
-    return _bound(curves, statistics.fmean)
-
-
 def _bound(curves: Sequence[Curve], of: Callable[[list[float]], float]) -> Curve:
+    """``of`` the values after each epoch of the curves that have it."""
     longest = max((len(curve) for curve in curves), default=0)
     epochs = [[v for curve in curves if len(curve) > k and (v := curve[k]) is not None] for k in range(longest)]
     return [rounded(of(values)) if values else None for values in epochs]

@@ -18,8 +18,20 @@ METHOD_ORDER = (
     *("two-step-kmm", "two-step-kliep", "two-step-lsif"),
     *("adiw", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
 )
+RECIPE = (
+    "name",
+    "title",
+    "about",
+    "trials",
+    "measures",
+    "common",
+    "changes",
+    "rows",
+    "columns",
+    "deviations",
+    "paper",
+)
 DATA = ("dataset", "path", "target", "shift", "selection")  # settings that define a column of runs
-DEFAULTS: dict[str, Any] = {"about": "", "common": {}, "changes": {}, "deviations": [], "paper": {}}
 
 
 def read_results(folder: Path) -> Results:
@@ -41,7 +53,7 @@ def read_sweep(folder: Path) -> Results:
         raise FileNotFoundError(f"no sweep found in {folder}: a sweep's folder holds a recipe.json")
     found = read_json(folder / "recipe.json")
     try:
-        recipe = {**DEFAULTS, "title": found.get("title") or found["name"], "measures": found["measures"], **found}
+        recipe = {key: found[key] for key in RECIPE}
         kept = kept_records(read_lines(folder / "results.jsonl"))
         places = [(row["label"], column["label"]) for row in recipe["rows"] for column in recipe["columns"]]
         cells = {place: _cell(place, kept.get(place, {}), recipe["trials"], folder) for place in places}
@@ -105,8 +117,11 @@ def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[s
     first = runs[0].settings.items()
     shared = {k: v for k, v in first if v is not None and all(run.settings.get(k) == v for run in runs)}
     recipe = {
-        **DEFAULTS,
         "name": None,
+        "about": "",
+        "changes": {},
+        "deviations": [],
+        "paper": {},
         "title": title or (f"{rows[0]} on {columns[0]}" if len(methods) == 1 else ", ".join(labels[1])),
         "trials": None,
         "measures": ["accuracy"],

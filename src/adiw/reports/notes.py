@@ -13,8 +13,8 @@ from adiw.reports.times import engine, sources
 DIFFERENCE = "Diff.: ours - paper."
 NOT_RUN = f"Not run yet ({NONE}): "
 BOLD = (
-    "Bold (* in text): the best row, and rows that a paired t-test over trial means does not tell from it at the 1% "
-    "level. With few trials the test seldom finds a difference."
+    "Bold (* in text): the best row, and rows that a paired t-test over trial means does not distinguish from it at "
+    "the 1% level. With few trials the test seldom finds a difference."
 )
 
 
@@ -25,7 +25,7 @@ def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[
     rest = [*_not_in_means(results), *_made_with(records)]
     if results.planned is None:
         return [
-            f"Mean over {results.used_epochs} (standard deviation between seeds); evaluated on: {judged}.",
+            f"Mean over seeds (standard deviation), of {results.used_epochs}; evaluated on: {judged}.",
             *rest,
         ]
     length = "" if results.epochs is None else f" of {results.epochs} epochs"
@@ -69,7 +69,7 @@ def changes(recipe: Mapping[str, Any]) -> str:
         recipe["common"],
         *({**recipe["common"], **e["settings"]} for e in (*recipe["rows"], *recipe["columns"])),
     ]
-    given = recipe.get("changes", {}).items()
+    given = recipe["changes"].items()
     changed = [f"{key} = {value}" for key, value in given if any(one.get(key) != value for one in planned)]
     return f"Changed from the recipe: {', '.join(changed)}." if changed else ""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from adiw.experiments.audit_files import class_names
 from adiw.experiments.checked_io import read_array, read_json
-from adiw.reports.results import Results, Trial
+from adiw.reports.results import Results
 
 MANY, FEWER = 6, 12  # above this many galleries, each shows fewer pictures, so that pages stay small
 SMALL = 48  # pixels: smaller pictures are shown without smoothing
@@ -60,11 +60,6 @@ def load_pictures(folder: Path) -> list[Picture]:
     return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
 
 
-def name_of(label: int, names: list[str]) -> str:
-    """A label's name, or its number where it has none."""
-    return names[label] if label < len(names) else str(label)
-
-
 def data_uri(pixels: NDArray[np.uint8]) -> str:
     """A (height, width, channels) picture as a data URI of a PNG file."""
     try:
@@ -78,17 +73,15 @@ def data_uri(pixels: NDArray[np.uint8]) -> str:
 
 def galleries(results: Results) -> list[Gallery]:
     """For each cell the pictures of its first finished trial that kept some; one gallery of each column is open."""
-    kept = {place: _first_pictures(cell.done) for place, cell in results.cells.items()}
-    found = {place: pictures for place, pictures in kept.items() if any(_ends(pictures, None).values())}
+    found: dict[tuple[str, str], list[Picture]] = {}
+    for place, cell in results.cells.items():
+        kept = filter(None, (load_pictures(trial.folder) for trial in cell.done if trial.folder is not None))
+        if any(_ends(pictures := next(kept, []), None).values()):
+            found[place] = pictures
     ordered = sorted(found, key=lambda place: results.columns.index(place[1]))
     each = FEWER if len(found) > MANY else None
     first = dict(reversed([(column, row) for row, column in ordered]))
     return [Gallery(row, column, _ends(found[row, column], each), first[column] == row) for row, column in ordered]
-
-
-def _first_pictures(trials: list[Trial]) -> list[Picture]:
-    kept = (load_pictures(trial.folder) for trial in trials if trial.folder is not None)
-    return next(filter(None, kept), [])
 
 
 def _ends(pictures: list[Picture], each: int | None) -> dict[str, list[Picture]]:
@@ -96,7 +89,7 @@ def _ends(pictures: list[Picture], each: int | None) -> dict[str, list[Picture]]
 
 
 def _picture(entry: dict[str, Any], pixels: NDArray[np.uint8], names: list[str]) -> Picture:
-    true = None if entry["true"] is None else name_of(entry["true"], names)
-    given, predicted = (name_of(entry[key], names) for key in ("given", "predicted"))
+    true = None if entry["true"] is None else names[entry["true"]]
+    given, predicted = names[entry["given"]], names[entry["predicted"]]
     place = entry["index"], entry["original"]
     return Picture(*place, entry["weight"], given, true, predicted, entry["end"], pixels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -13,21 +13,21 @@ from torch import Generator, Tensor, nn
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
-from adiw.matching.batches import known_finite, match
-from adiw.matching.loss_ranks import evidence_of_smaller, weights_by_class
 from adiw.matching.weight_limits import Limits
-from adiw.reweighting.cuda_graphs import GraphedCalls
+from adiw.reweighting.alarm_checks import AlarmChecks
+from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.estimation import EstimationResult, run_estimation, start_memory
+from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.loop_record import LoopRecord, class_columns
-from adiw.reweighting.loss_shapes import Criterion, ElementLosses, draw_evenly, nearest, no_autocast
-from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, check_trainable, move_to_device_of
-from adiw.reweighting.rank_estimator import RATE, RankEstimator
+from adiw.reweighting.loss_shapes import Criterion, draw_evenly, element_losses, nearest, no_autocast, sample_losses
+from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
+from adiw.reweighting.rank_estimator import RATE, ElementRankEstimator, RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
-from adiw.reweighting.sample_index import PADDING, write_by_index
+from adiw.reweighting.sample_index import PADDING
+from adiw.reweighting.sample_record import SampleRecord, class_columns
+from adiw.reweighting.step import GatheredBatch, Step, WeightedMean, zero_gradient
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
 from adiw.reweighting.trusted_warnings import (
@@ -39,9 +39,9 @@ from adiw.reweighting.trusted_warnings import (
 )
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
 from adiw.reweighting.verdict import Verdict, verdict_of
-from adiw.reweighting.watch import Watch
-from adiw.reweighting.weight_state import WINDOW, GatheredBatch, Step, WeightedMean, WeightState, zero_gradient
+from adiw.reweighting.weight_state import WINDOW, WeightState
 
+Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
 ELEMENTS = 32  # of each trusted sample, whose losses the elements of a batch are compared with
 
 
@@ -92,9 +92,6 @@ class ADIW(nn.Module):
     torch.Size([100])
     """
 
-    coefficients: Tensor
-    window_losses: Tensor
-
     def __init__(
         self,
         model: nn.Module,
@@ -135,7 +132,6 @@ class ADIW(nn.Module):
         if divergence is None and not isinstance(self.transform, LossAndLabel):
             divergence = "kl"
         self.divergence = None if divergence is None else resolve(divergence)
-        self.learner = self.divergence if learns(self.divergence) else None
         self.evaluator = ModelEvaluator(model, criterion, forward, self.transform, elements)
         self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
         self.limited = self.limits != Limits()
@@ -163,20 +159,12 @@ class ADIW(nn.Module):
         self.weight_state.settings = self._settings(val_stream, self.weight_state)
         self.val_stream = val_stream
         trusted_index = _trusted_index(val_set)
-        self.record = LoopRecord(self.weight_state.num_train, trusted_index)
-        by_rank = self.divergence is None and unit == "sample"
-        self.ranks = self._ranks_of(trusted_index) if by_rank else None
-        self._num_classes: int | None = None  # of elements, known in each call
-        if self.divergence is not None and self.divergence.side == "val":
-            self.register_buffer("coefficients", self._first_coefficients())
-        elif self.divergence is not None and num_train is None and isinstance(self.transform, LossValue):
-            self.register_buffer("window_losses", torch.full((self.weight_state.num_train + 1,), float("nan")))
-        self.memory: dict[str, Tensor] = {}  # of a divergence that learns (a critic network)
-        self._last: EstimationResult | None = None
+        self.record = SampleRecord(self.weight_state.num_train, trusted_index)
+        self.estimator = self._make_estimator(trusted_index)
         self._estimations = GraphedCalls("estimations of weights", self._generators)
         self._refits = GraphedCalls("estimations of weights by rank")
-        self._evaluate_next = GraphedPass(self.evaluator, val_stream)
-        self.watch = Watch()
+        self._evaluations = GraphedPass(self.evaluator, val_stream)
+        self.alarm_checks = AlarmChecks()
         warn_if_few(len(val_stream))
         # Worker processes that read the samples must not share a file with this process.
         unread = not (val_stream.evaluated or forward or val_workers)
@@ -189,14 +177,25 @@ class ADIW(nn.Module):
         evaluated = self.divergence is not None or _trusted_index(val_set) is None
         return {"generator": self.randomness.on_host(), "evaluated": evaluated}
 
-    def _ranks_of(self, trusted_index: Tensor | None) -> RankEstimator:
+    def _make_estimator(self, trusted_index: Tensor | None) -> Estimator:
+        if self.divergence is not None:
+            window = self.weight_state.num_train if self.weight_state.is_stream else None
+            num_val = self.val_stream.num_units
+            given = (self.divergence, self.transform, self.steps, self.randomness, num_val, window, self.cautious)
+            return DivergenceEstimator(*given)
+        if self.unit == "element":
+            return ElementRankEstimator()
+        return self._rank_estimator(trusted_index)
+
+    def _rank_estimator(self, trusted_index: Tensor | None) -> RankEstimator:
         state, stream = self.weight_state, self.val_stream
         rate = 1.0 if state.is_stream else RATE  # a sample of a stream is seen once
         return RankEstimator(state.num_train, stream.batch_size, trusted_index, self.randomness.on_host(), rate)
 
-    def _first_coefficients(self) -> Tensor:
-        """One coefficient per validation sample or element of it, nan before its first estimate."""
-        return torch.full((len(self.val_stream) * (self.val_stream.elements or 1),), float("nan"))
+    @property
+    def ranks(self) -> RankEstimator | None:
+        """The default estimator, which compares the losses of all samples; None with others."""
+        return self.estimator if isinstance(self.estimator, RankEstimator) else None
 
     def trust(self, val_set: Any) -> None:
         """Replace the trusted samples from the next step on, in all processes.
@@ -213,12 +212,12 @@ class ADIW(nn.Module):
         self.val_stream = self._open_stream(val_set, **self._reading(val_set))
         self.weight_state.settings = self._settings(self.val_stream, self.weight_state)
         self.record.mark_trusted(trusted_index)
-        if self.ranks is not None:
-            self.ranks = self.ranks.with_last_losses(self._ranks_of(trusted_index))
-        elif self.divergence is not None and self.divergence.side == "val":
-            self.coefficients = self._first_coefficients()
-        self._evaluate_next = GraphedPass(self.evaluator, self.val_stream)
-        self.watch = Watch()
+        if isinstance(self.estimator, RankEstimator):
+            self.estimator = self.estimator.with_last_losses(self._rank_estimator(trusted_index))
+        elif isinstance(self.estimator, DivergenceEstimator):
+            self.estimator.trust(self.val_stream.num_units)
+        self._evaluations = GraphedPass(self.evaluator, self.val_stream)
+        self.alarm_checks = AlarmChecks()
         self.to(self.weight_state.weight_slots.device)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -228,7 +227,7 @@ class ADIW(nn.Module):
         not compiled either, because torch.compile does not support generators.
         """
         dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
-        if self.learner is not None and self.learner.start(dim, 1, torch.zeros(()), Generator()):
+        if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
             return
         self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
 
@@ -263,51 +262,65 @@ class ADIW(nn.Module):
             features: (n, ...) hidden-layer outputs, when ``Features`` has no layer to read them from.
         """
         if not self.training:
-            return self.evaluator.element_losses(outputs, targets).by_sample().mean()
-        with self.weight_state.sharing_errors():
-            elements = self.evaluator.element_losses(outputs, targets)
-            losses, sizes = elements.by_sample()
-            if torch.is_grad_enabled() and not losses.requires_grad:
-                check_trainable(self.evaluator.model)
-            if features is not None and isinstance(self.transform, LossValue):
-                raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
-            if index is not None and self.weight_state.is_stream:
-                raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
-            if self.unit == "sample" and self.exact:
-                reason = "exact=True takes z from a separate pass in evaluation mode"
-                pair = self.evaluator.training_batch(inputs, targets, reason)
-            elif self.unit == "sample":
-                with torch.no_grad():
-                    z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
+            return sample_losses(self.evaluator.criterion, outputs, targets).mean()
         if self.unit == "element":
-            return self._weighted_elements(elements, outputs, targets)
-        batch = self.weight_state.gather(index, losses, self, sizes)
-        with torch.no_grad():
-            if self.exact:
-                z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-            label, predicted = class_columns(outputs, targets, losses)
-            own = [None if self._z_is_loss else z, group, label, predicted]
-            columns = batch.processes.gather(own, [float("nan"), -1, -1, -1])
-        return self._weighted_mean(batch, columns, outputs)(losses, outputs)
+            return self._weighted_elements(outputs, targets, index, features)
+        try:
+            losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
+            self._check_call(losses, index, features)
+            columns = self._columns(outputs, targets, inputs, features, losses)
+        except Exception as error:
+            self.weight_state.share_error(error)
+            raise
+        batch = self.weight_state.gather(index, losses, self, sizes, columns)
+        return self._weighted_mean(batch, outputs)(losses, outputs)
 
-    def _weighted_elements(self, elements: ElementLosses, outputs: Any, targets: Any) -> Tensor:
+    def _check_call(self, losses: Tensor, index: Tensor | None, features: Tensor | None) -> None:
+        if torch.is_grad_enabled() and not losses.requires_grad:
+            check_trainable(self.evaluator.model)
+        if features is not None and isinstance(self.transform, LossValue):
+            raise ValueError('features= needs transform=adiw.Features(...): transform="loss" would ignore it')
+        if index is not None and self.weight_state.is_stream:
+            raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
+
+    @torch.no_grad()
+    def _columns(self, outputs: Any, targets: Any, inputs: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
+        """z, or None where it is the loss, and the group, label and predicted class of each sample, (n, ...)."""
+        if self.exact:
+            reason = "exact=True takes z from a separate pass in evaluation mode"
+            pair = self.evaluator.training_batch(inputs, targets, reason)
+            z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
+        else:
+            z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
+        z_is_loss = isinstance(self.transform, LossValue) and not self.exact
+        return [None if z_is_loss else z, group, *class_columns(outputs, targets, losses)]
+
+    def _weighted_elements(self, outputs: Any, targets: Any, index: Tensor | None, features: Tensor | None) -> Tensor:
         """mean(w * loss) over the elements of a batch.
 
         Weights are estimated for at most 2,048 of them, in all processes together; the others have the weight of the
         one of the same class whose loss is nearest.
         """
+        try:
+            elements = element_losses(self.evaluator.criterion, outputs, targets)
+            self._check_call(elements.losses, index, features)
+        except Exception as error:
+            self.weight_state.share_error(error)
+            raise
         losses, counted = elements.by_row()
         processes = self.weight_state.current_processes()
         with torch.no_grad():
             found_classes = self.evaluator.classes_of(outputs, targets, elements.losses)
-            classes, self._num_classes = found_classes or (None, None)
+            classes, num_classes = found_classes or (None, None)
+            if isinstance(self.estimator, ElementRankEstimator):
+                self.estimator.num_classes = num_classes
             flat = [None if x is None else x.detach().reshape(1, -1) for x in (losses, counted, classes)]
             assert flat[0] is not None
             found = draw_evenly(flat[0], flat[1], max(1, WINDOW // processes.size), flat[2])
             drawn, group = found.losses[0], None if found.classes is None else found.classes[0]
-            batch = self.weight_state.gather(torch.where(found.drawn[0], 0, PADDING), drawn, self)
-            columns = batch.processes.gather([None, group, None, None], [float("nan"), -1, -1, -1])
-            mean = self._weighted_mean(batch, columns, outputs, divide=False)
+            index = torch.where(found.drawn[0], 0, PADDING)
+            batch = self.weight_state.gather(index, drawn, self, columns=[None, group, None, None])
+            mean = self._weighted_mean(batch, outputs, divide=False, key=num_classes)
             used = losses.isfinite() if counted is None else losses.isfinite() | ~counted
             finite = used.all(1)
             used = finite[:, None] if counted is None else counted & finite[:, None]
@@ -319,140 +332,67 @@ class ADIW(nn.Module):
         zero_gradient(outputs, finite)
         return torch.dot(torch.where(used, losses, 0).flatten(), slope)
 
+    @torch.no_grad()
     def _weighted_mean(
-        self,
-        batch: GatheredBatch,
-        columns: Sequence[Tensor | None],
-        outputs: Any,
-        divide: bool = True,
+        self, batch: GatheredBatch, outputs: Any, divide: bool = True, key: int | None = None
     ) -> WeightedMean:
         """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
 
-        ``columns`` are z, or None where it is the loss, groups, labels and predicted classes of all processes.
+        On a GPU the work is replayed as CUDA graphs; ``key`` is a part of their signature.
         """
-        with torch.no_grad():
-            precision = self.evaluator.precision_of(outputs)
-            self.val_stream.run_if_due(partial(self._evaluate_trusted, precision, batch.processes))
-            if self.ranks is not None:
-                self.ranks.prepare(outputs, columns[1])
-            with no_autocast(batch.losses.device.type):
-                return self._estimate_step(batch, columns, divide)
+        device = batch.losses.device
+        on_graphs = can_capture(device)
+        if self.val_stream.is_due():
+            self._evaluate_trusted(outputs, batch.processes, on_graphs)
+        if isinstance(self.estimator, RankEstimator):
+            self.estimator.prepare(outputs, batch.columns[1])
+        with no_autocast(device.type):
+            work = partial(self._estimate_and_store, batch, divide)
+            inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
+            if not on_graphs:
+                return work(*inputs)[0]
+            signature = (batch.count, batch.checked, self._dtype, key)
+            (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
+            return mean.clone() if shared else mean
 
-    def _estimate_step(self, batch: GatheredBatch, columns: Sequence[Tensor | None], divide: bool) -> WeightedMean:
-        """``_weighted_mean`` from evaluated trusted samples, on a GPU by a CUDA graph."""
-
-        def work(
-            index: Tensor,
-            losses: Tensor,
-            sizes: Tensor | None,
-            z: Tensor | None,
-            group: Tensor | None,
-            label: Tensor | None,
-            predicted: Tensor | None,
-        ) -> tuple[WeightedMean, EstimationResult | None]:
-            step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
-            by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
-            val_losses = self.val_stream.z if by_loss else None
-            self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
-            z = losses.to(self._dtype).unsqueeze(1) if z is None else z
-            val = self.val_stream.batch() if self.ranks is None else None
-            weights = self.estimate(step, TransformedBatch(z, group), val)
-            return WeightedMean.of(step, weights, losses.dtype, divide), self._last
-
-        key = (batch.count, batch.checked, self._dtype, self._num_classes)
-        inputs = (batch.index, batch.losses, batch.sizes, *columns)
-        (mean, self._last), shared = self._estimations(work, inputs, batch.losses.device, key)
-        return mean.clone() if shared else mean
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return self.weight_state.weight_slots.dtype
-
-    @property
-    def _z_is_loss(self) -> bool:
-        """Whether z is the loss in the training pass, which needs no column of its own."""
-        return isinstance(self.transform, LossValue) and not self.exact
-
-    def _generators(self) -> list[Generator]:
-        return [self.randomness.generator] if self.memory else []
+    def _estimate_and_store(
+        self,
+        batch: GatheredBatch,
+        divide: bool,
+        index: Tensor,
+        losses: Tensor,
+        sizes: Tensor | None,
+        z: Tensor | None,
+        group: Tensor | None,
+        label: Tensor | None,
+        predicted: Tensor | None,
+    ) -> tuple[WeightedMean, EstimationResult | None]:
+        """One step with evaluated trusted samples. A CUDA graph calls it with tensors of its own."""
+        step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
+        val = self.val_stream.batch() if self.val_stream.evaluated else None
+        by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
+        val_losses = val.z if by_loss and val is not None else None
+        self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
+        z = losses.to(self._dtype).unsqueeze(1) if z is None else z
+        weights = self.estimate(step, TransformedBatch(z, group), val)
+        return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch | None) -> Tensor:
         """Estimate and store the weights. Returns those for the loss, (g,).
 
         Called without gradient, with the g samples of all processes.
         """
-        if self.ranks is not None:
-            old = self._old_estimates(step, train.z)
-            self.ranks.record(step, train)
-            if self.weight_state.is_stream:  # its window has few batches: losses of older networks cannot be compared
-                self._refit_ranks()
-            estimates, weights = self.ranks.estimate(step, train, old)
-            if self.limited:
-                weights = self.limits.apply(weights, step.finite)
-            mask = None if known_finite(train.z) else step.finite
-            return self.weight_state.store(step, weights, mask, estimates)
-        assert val is not None
-        if self.divergence is not None:
-            return self._estimate_by_divergence(self.divergence, step, train, val)
-        weights = weights_by_class(train.z[:, 0], train.group, val.z[:, 0], val.group, self._num_classes)
+        weights, estimates, mask = self.estimator.estimate(step, train, val, self.weight_state)
         if self.limited:
             weights = self.limits.apply(weights, step.finite)
-        return self.weight_state.store(step, weights, step.finite, weights)
+        return self.weight_state.store(step, weights, mask, estimates)
 
-    def _estimate_by_divergence(
-        self, divergence: Divergence, step: Step, train: TransformedBatch, val: ValidationBatch
-    ) -> Tensor:
-        """Lines 1 and 4 to 9 of Algorithm 1."""
-        batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
-        generator = self.randomness.generator
-        if self.learner is not None and not self.memory:
-            self.memory = start_memory(self.learner, batches, generator)
-        by_train = divergence.side == "train"
-        params = self._old_estimates(step, train.z) if by_train else self.coefficients[val.index]
-        result = run_estimation(divergence, batches, params, self.memory, self.steps, generator, by_train)
-        self._last = result
-        self._remember(result, params, val.index, step.past_warmup)
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.weight_state.weight_slots.dtype
 
-        estimates = result.weights
-        if self.cautious:
-            old = params if by_train else self._old_estimates(step, train.z)
-            estimates = torch.lerp(old, estimates, evidence_of_smaller(train.z[:, 0], val.z[:, 0]))
-        included = None if batches.membership_train is None else batches.included_train
-        if included is not None:
-            estimates = torch.where(included, estimates, self.weight_state.read_estimates(step))
-        weights = estimates
-        if train.group is not None and (factor := self.transform.class_factor(train.group)) is not None:
-            weights = weights * factor
-        if included is not None:
-            weights = weights * included.any()  # Algorithm 2: zero where no class could be estimated
-        if self.limited:
-            weights = self.limits.apply(weights, step.finite)
-        return self.weight_state.store(step, weights, included, estimates)
-
-    def _old_estimates(self, step: Step, z: Tensor) -> Tensor:
-        """The estimate (g,) of each sample so far. A loaded one that is not finite counts as never estimated.
-
-        A new sample of a stream begins with one, or with that of the sample in the window whose loss is nearest.
-        """
-        if not self.weight_state.is_stream:
-            return self.weight_state.read_estimates(step).nan_to_num(1, 1, 1)
-        known: Tensor | None = getattr(self, "window_losses", None)
-        if known is None:
-            return torch.ones_like(z[:, 0])
-        old = nearest(known[:-1], self.weight_state.estimates, z[:, 0]).nan_to_num(1, 1, 1)
-        write_by_index(known, step.index, z[:, 0], step.finite, step.distinct)
-        return old.to(z.dtype)
-
-    def _remember(
-        self, result: EstimationResult, params: Tensor, val_index: Tensor, past_warmup: Tensor | None
-    ) -> None:
-        """Keep coefficients and memory for the next step, except during the warm-up."""
-        if self.divergence is not None and self.divergence.side == "val":
-            new = result.params if past_warmup is None else torch.where(past_warmup, result.params, params)
-            self.coefficients.index_copy_(0, val_index, new.to(self.coefficients.dtype))
-        for key, value in result.memory.items():
-            old = self.memory[key]
-            old.copy_(value if past_warmup is None else torch.where(past_warmup, value, old))
+    def _generators(self) -> list[Generator]:
+        return [self.randomness.generator] if self.estimator.memory else []
 
     def refresh_validation(self, run: Callable[[], None] | None = None) -> None:
         """Evaluate the validation samples of the coming step now, if ``val_every`` makes it due.
@@ -463,28 +403,31 @@ class ADIW(nn.Module):
         """
         self.val_stream.refresh(self.evaluate_validation if run is None else run)
 
+    @torch.no_grad()
     def evaluate_validation(self) -> None:
         """Evaluate the next validation samples, under the autocast in force."""
-        processes = self.weight_state.current_processes()
-        with torch.no_grad():
-            self._evaluate_trusted(self.evaluator.precision_of(None), processes)
+        device = self.weight_state.weight_slots.device
+        self._evaluate_trusted(None, self.weight_state.current_processes(), can_capture(device))
 
-    def _evaluate_trusted(self, precision: Precision, processes: Processes) -> None:
+    def _evaluate_trusted(self, outputs: Any, processes: Processes, on_graphs: bool) -> None:
         """Evaluate the next trusted samples, unless they are trained on, and compare all losses with theirs."""
-        if self.val_stream.evaluated:
-            self._evaluate_next(precision, processes, self._dtype)
-        if self.ranks is not None and not self.weight_state.is_stream:
-            with no_autocast(precision[0]):
-                self._refits(self._refit_ranks, (), self.weight_state.weight_slots.device)
+        if self.val_stream.evaluated and on_graphs:
+            self._evaluations(self.evaluator.precision_of(outputs), processes, self._dtype)
+        elif self.val_stream.evaluated:
+            evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self._dtype)
+            self.val_stream.evaluate_next(evaluate, processes)
+        if isinstance(self.estimator, RankEstimator) and not self.weight_state.is_stream:
+            device = self.weight_state.weight_slots.device
+            with no_autocast(device.type):
+                self._refits(self._refit_ranks, (), device)
 
     def _refit_ranks(self) -> None:
-        assert self.ranks is not None
-        val = None if self.ranks.joined else self.val_stream.batch()
-        self.ranks.refit(self.weight_state.estimates, None if val is None else TransformedBatch(val.z, val.group))
+        assert isinstance(self.estimator, RankEstimator)
+        self.estimator.refit(self.weight_state.estimates, None if self.estimator.joined else self.val_stream.batch())
 
     def _drop_graphs(self) -> None:
         """After tensors that the graphs read or write were replaced."""
-        for graphs in (self._estimations, self._refits, self._evaluate_next):
+        for graphs in (self._estimations, self._refits, self._evaluations):
             graphs.clear()
 
     def summary(self, groups: Any = None) -> Summary:
@@ -495,12 +438,13 @@ class ADIW(nn.Module):
         groups: one value per training sample, (num_train,), such as a column of a table: the summary then has the
             accuracy, mean weight and effective sample size of each group and class.
         """
-        if self.ranks is not None and self.ranks.factors is not None and not self._one_class:
-            train, factors = self.ranks.labels[:-1], self.ranks.factors
-            trusted = self._trusted_labels(self.ranks)
+        ranks = self.ranks
+        if ranks is not None and ranks.factors is not None and not self._one_class:
+            train, factors = ranks.labels[:-1], ranks.factors
+            trusted = self._trusted_labels(ranks)
             self._missing_classes = warn_of_missing_classes(trusted, train, factors, self._missing_classes)
-        figures = self.weight_state.summary(self.val_stream, self.bound, self._last)
-        return self.watch.look(self, figures, self.bound, groups)
+        figures = self.weight_state.summary(self.val_stream, self.bound, self.estimator.last)
+        return self.alarm_checks.check(self, figures, self.bound, groups)
 
     def verdict(self, references: Mapping[str, nn.Module] | None = None, held_out: Any = None) -> Verdict:
         """Whether training and trusted samples differ, whether the weights remove that, and whether the model helps.
@@ -528,22 +472,22 @@ class ADIW(nn.Module):
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""
         if self.divergence is None:
             raise ValueError('the default estimator has no projected-gradient step: name a divergence, e.g. "kl"')
-        if self._last is None:
+        if self.estimator.last is None:
             raise ValueError("there was no training step yet: call reweight(...) and backward() first")
         gradients = (parameter.grad for parameter in self.evaluator.model.parameters())
-        return stationarity(gradients, learning_rate, self._last, self.divergence.step_size, self.steps)
+        return stationarity(gradients, learning_rate, self.estimator.last, self.divergence.step_size, self.steps)
 
     def get_extra_state(self) -> tuple[dict[str, Any]]:
-        return one_value({"memory": self.memory, "randomness": self.randomness.state()})
+        return one_value({"memory": self.estimator.memory, "randomness": self.randomness.state()})
 
     def set_extra_state(self, state: Any) -> None:
         state = from_one_value(state)
         if not isinstance(state, dict) or not {"memory", "randomness"} <= state.keys():
             raise ValueError(f"this is not the state of an ADIW: expected memory and randomness, got {state!r}")
         device = self.weight_state.weight_slots.device
-        self.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
+        self.estimator.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
-        self._last = None
+        self.estimator.last = None
         self._drop_graphs()
 
     def _settings(self, val_stream: ValidationStream, state: WeightState) -> str:
@@ -557,8 +501,6 @@ class ADIW(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.randomness.on(self.weight_state.weight_slots.device)  # now: compiled code cannot make generators
-        self.memory = {key: fn(value) for key, value in self.memory.items()}
-        self._last = None
         self._drop_graphs()
         return self
 

@@ -21,7 +21,7 @@ NOT_EXCLUDED = 0.05  # least p-value of this share: so few predictions may be of
 LARGE_SHARE = 0.1  # of the samples: smaller differences of class shares are not reported
 SMALL_FALL = 0.02  # of the accuracy: a smaller fall is not reported
 FALL_LEVEL = 0.005  # of the test of this fall, which needs the training accuracy to rise as well
-LOOKS = 5  # least number of looks at the trusted accuracy, which are then compared in as many parts
+PARTS = 5  # of a training that are compared: fewer summaries raise no alarm
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 MEAN_RANGE = (0.1, 10.0)  # of the weights, whose mean should be near one
 
@@ -151,16 +151,16 @@ def memorising(right: Tensor, train_accuracy: Sequence[float]) -> list[Alarm]:
     """An alarm if the accuracy on trusted samples falls while that on training samples rises.
 
     Args:
-        right: (k, m) booleans, which of m trusted samples were predicted correctly at each of k looks.
+        right: (k, m) booleans, which of m trusted samples were predicted correctly at each of k summaries.
         train_accuracy: (k,) shares of the training samples whose given label is predicted.
 
-    The looks are divided into ``LOOKS`` parts; the best is compared with the last, sample by sample.
+    The summaries are divided into ``PARTS`` parts; the best is compared with the last, sample by sample.
     """
-    if len(right) < LOOKS:
+    if len(right) < PARTS:
         return []
-    parts = torch.stack([part.double().mean(0) for part in right.tensor_split(LOOKS)])
+    parts = torch.stack([part.double().mean(0) for part in right.tensor_split(PARTS)])
     accuracy, best = parts.mean(1), int(parts.mean(1).argmax())
-    training = [float(part.mean()) for part in torch.tensor(train_accuracy).double().tensor_split(LOOKS)]
+    training = [float(part.mean()) for part in torch.tensor(train_accuracy).double().tensor_split(PARTS)]
     fall = paired_means(parts[best] - parts[-1], 1 - 2 * FALL_LEVEL)
     if fall.low <= 0 or fall.difference < SMALL_FALL or training[-1] <= training[best]:
         return []

@@ -44,7 +44,7 @@ def class_alarms(
     """An alarm if the weights (n,) move the class mix of the labels (n,) away from that of trusted labels (m,).
 
     Weights that follow errors move it as well where some classes have more of them. So the mix is also compared with
-    that of the ``right_labels``, (C,), and with that of weights which only tell right predictions from wrong ones.
+    that of the ``right_labels``, (C,), and with that of weights that depend only on whether the label is predicted.
     """
     counts, given = (_per_class(x, len(right)) for x in (trusted, labels))
     weights, agreed = weights.double(), (labels == predicted).long()

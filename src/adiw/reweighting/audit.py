@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from adiw.audit_cutoff import Losses
 from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.indexed import Indexed, TrustedSamples
-from adiw.reweighting.last_pass import Pass, nearest_others, observe
 
-FIRST = 1000  # of the ranking: samples whose neighbours are looked for, and which are described
+FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 BATCH = 256
 
 
@@ -61,7 +62,7 @@ def audit(
     check_whole(evaluator.model, "an audit")
     parameter = next(evaluator.model.parameters(), reweight.weights)
     batches = _batches(loader, index, parameter.device, state.num_train, progress)
-    found = observe(evaluator.model, evaluator.criterion, batches, evaluator.run)
+    found = evaluate_samples(evaluator.model, evaluator.criterion, batches, evaluator.run)
     positions = torch.cat(index)
     if len(positions.unique()) < state.num_train:
         raise ValueError(
@@ -70,12 +71,13 @@ def audit(
         )
     found = found.map(lambda tensor: torch.empty_like(tensor[: state.num_train]).index_copy_(0, positions, tensor))
     means = state.history.means(found.losses.to(reweight.weights.device)).cpu()
-    is_trusted = trusted_in_training(reweight)
+    is_trusted, early = trusted_in_training(reweight), early_losses(reweight)
     made = make_audit(
         means,
         found,
+        early,
         is_trusted=None if is_trusted is None else is_trusted.numpy(),
-        trusted_losses=None if is_trusted is None else means[is_trusted].numpy(),
+        trusted=None if is_trusted is None else losses_at(is_trusted, means, early, found.targets),
         names=names,
         weights=reweight.weights.detach().cpu().numpy(),
         numbering=numbering,
@@ -85,12 +87,13 @@ def audit(
     return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
 
 
-def make_audit(mean_losses: Tensor, last: Pass, **more: Any) -> Audit:
-    """The audit of samples with these mean losses (n,) and this last pass; ``more``: further fields of ``Audit``."""
+def make_audit(mean_losses: Tensor, last: EvaluatedSamples, early: Tensor | None, **more: Any) -> Audit:
+    """The audit of samples with these mean and early losses (n,) and this last pass; ``more``: further fields."""
     classes = last.targets is not None and not last.targets.is_floating_point()
     given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()
     made = Audit(
         losses=mean_losses.cpu().numpy().astype(np.float64),
+        early=None if early is None else early.numpy().astype(np.float64),
         given=given.astype(np.int64 if classes else np.float64),
         predicted=None if last.predicted is None else last.predicted.numpy(),
         confidence=None if last.confidence is None else last.confidence.numpy(),
@@ -103,6 +106,22 @@ def make_audit(mean_losses: Tensor, last: Pass, **more: Any) -> Audit:
     neighbour, distance = torch.full((len(given),), -1), torch.full((len(given),), torch.nan)
     neighbour[first], distance[first] = nearest_others(last.features, last.targets, first)
     return replace(made, neighbour=neighbour.numpy(), distance=distance.numpy())
+
+
+def early_losses(reweight: Any) -> Tensor | None:
+    """(num_train,) the losses early in training, on the CPU; None for methods whose weights are always one."""
+    record = getattr(reweight, "record", None)
+    return None if record is None else record.early[:-1].cpu()
+
+
+def losses_at(place: Any, means: Tensor, early: Tensor | None, targets: Tensor | None) -> Losses | None:
+    """The losses of trusted samples, from those of all samples (n,); None if there is none at ``place``."""
+    mean = means[place].double()
+    first = mean if early is None else early[place].double()
+    known = mean.isfinite() & first.isfinite()
+    classes = targets is not None and not targets.is_floating_point()
+    given = targets[place][known].long().numpy() if targets is not None and classes else None
+    return Losses(mean[known].numpy(), first[known].numpy(), given) if len(mean) else None
 
 
 def trusted_in_training(reweight: Any) -> Tensor | None:

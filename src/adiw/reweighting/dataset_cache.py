@@ -77,7 +77,7 @@ def _batches(dataset: Any, order: Sequence[int], workers: int) -> Iterator[Any]:
         batch_size=READ_SIZE,
         sampler=order,
         num_workers=workers,
-        worker_init_fn=leave_interrupts_to_the_parent,
+        worker_init_fn=prepare_worker,
     )
     return start(loader)
 
@@ -134,29 +134,37 @@ def _pairs(whole: Any, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def start(loader: DataLoader[Any]) -> Iterator[Any]:
-    """The loader's batches, after a garbage collection if it has workers.
+    """The loader's batches.
 
     A forked worker inherits all objects of this process. If it collected the CUDA graph of a finished run, it would
-    crash. It also inherits that SIGTERM waits, until ``leave_interrupts_to_the_parent`` is called.
+    crash: no garbage is collected until ``prepare_worker`` excludes these objects. It also inherits that SIGTERM
+    waits, until then.
     """
     if not loader.num_workers:
         return iter(loader)
-    gc.collect()
-    if not hasattr(signal, "sigwaitinfo"):
-        return iter(loader)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    collects, signals = gc.isenabled(), hasattr(signal, "sigwaitinfo")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}) if signals else set()
+    gc.disable()
     try:
         return iter(loader)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if collects:
+            gc.enable()
+        if signals:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def leave_interrupts_to_the_parent(worker: int) -> None:
-    """Ignore signals that a terminal or SLURM sends to all processes: the training process ends its workers."""
+def prepare_worker(worker: int) -> None:
+    """In a new worker: collect only its own garbage, and ignore signals that a terminal or SLURM sends to all.
+
+    The training process ends its workers.
+    """
+    gc.freeze()
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    if hasattr(signal, "sigwaitinfo"):  # elsewhere SIGTERM ends a worker, whoever sends it
+    if hasattr(signal, "sigwaitinfo"):  # without it, every SIGTERM ends a worker
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_end_on_request_of_the_parent, daemon=True).start()
 

@@ -10,19 +10,17 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from adiw.distributed.process_group import Processes
-from adiw.reweighting.cuda_graphs import GraphedCalls, NotCaptured, can_capture
+from adiw.reweighting.cuda_graphs import GraphedCalls, NotCaptured
 from adiw.reweighting.model_evaluator import EvaluatedBatch, ModelEvaluator, Precision
 from adiw.reweighting.validation_stream import ValidationStream
 
 MOST_CHANGES = 8  # of the model, after which its passes stay eager
-LARGE = (
-    256 * 2**20
-)  # bytes of parameters above which a pass takes longer than its launches: a graph only holds memory
+LARGE = 256 * 2**20  # bytes of parameters: a longer pass takes longer than its launches, and a graph holds memory
 PLAIN = (bool, int, float, str)
 
 
 class GraphedPass:
-    """Selects the next trusted samples, evaluates them and stores their z.
+    """``val_stream.evaluate_next`` as a CUDA graph, after a few eager calls.
 
     The graph has the selection and the forward pass; in a single process also the criterion and the storing, if the
     criterion is a module of PyTorch. Others run eagerly: they may be any function, with settings that change. The
@@ -38,9 +36,6 @@ class GraphedPass:
 
     def __call__(self, precision: Precision, processes: Processes, dtype: torch.dtype) -> None:
         device = self.val_stream.order.device
-        if not can_capture(device):
-            self._run_and_store(precision, processes, dtype)
-            return
         if self.calls.reason is None:
             self._follow_changes()
         if processes.size == 1 and _is_of_pytorch(self.evaluator.criterion):
@@ -55,7 +50,10 @@ class GraphedPass:
 
     def _run(self, precision: Precision, processes: Processes) -> tuple[Tensor, EvaluatedBatch]:
         index, samples = self.val_stream.next_samples(processes)
-        return index, self.evaluator.run_in_evaluation_mode(samples, precision)
+        evaluated = self.evaluator.run_in_evaluation_mode(samples, precision)
+        if evaluated.features is None:  # now: a replay does not call the hook
+            evaluated = evaluated._replace(features=self.evaluator.transform.take_output())
+        return index, evaluated
 
     def _run_and_store(self, precision: Precision, processes: Processes, dtype: torch.dtype) -> None:
         index, evaluated = self._run(precision, processes)

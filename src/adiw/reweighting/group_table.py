@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from adiw.matching.weight_limits import effective_sample_size
-from adiw.reweighting.loop_record import LoopRecord
+from adiw.reweighting.sample_record import SampleRecord
 
 Row = dict[str, Any]
 Groups = tuple[Tensor, list[str]]  # the number of each sample's group (n,), and the names of the groups
@@ -34,14 +34,14 @@ def rows_of(weights: Tensor, groups: Tensor, names: Sequence[str], right: Tensor
         own = groups == number
         if not bool(own.any()):
             continue
-        judged = right[right_groups == number].double()
-        accuracy = 100 * float(judged.mean()) if len(judged) else None
+        right_here = right[right_groups == number].double()
+        accuracy = 100 * float(right_here.mean()) if len(right_here) else None
         mean, ess = float(weights[own].double().mean()), float(effective_sample_size(weights[own].double()))
         found.append({"name": str(name), "n": int(own.sum()), "accuracy": accuracy, "mean_weight": mean, "ess": ess})
     return found
 
 
-def group_rows(weights: Tensor, record: LoopRecord, groups: Tensor, names: Sequence[str]) -> dict[str, list[Row]]:
+def group_rows(weights: Tensor, record: SampleRecord, groups: Tensor, names: Sequence[str]) -> dict[str, list[Row]]:
     """The rows of the classes and of the groups (n,) in a loop; accuracies are those of the given labels."""
     labels, predicted = record.labels[:-1].cpu(), record.predicted[:-1].cpu()
     known = labels >= 0

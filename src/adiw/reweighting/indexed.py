@@ -94,13 +94,13 @@ def _join(dataset: Any, trusted: Any) -> TrustedSamples:
             "trusted must be a map-style data set with at least one sample, or the positions of trusted samples in "
             f"the training set (integers), got {type(trusted).__name__}"
         )
-    base, places = _source(dataset)
-    trusted_base, trusted_places = _source(trusted)
-    at = {place: position for position, place in enumerate(places)} if base is trusted_base else {}
+    base, sources = _source(dataset)
+    trusted_base, trusted_sources = _source(trusted)
+    position_of = {source: position for position, source in enumerate(sources)} if base is trusted_base else {}
     index, end = [], len(dataset)
-    for place in trusted_places:
-        index.append(at.get(place, end))
-        end += place not in at
+    for source in trusted_sources:
+        index.append(position_of.get(source, end))
+        end += source not in position_of
     if len(set(index)) < len(index):
         raise ValueError("trusted has a sample twice: pass each trusted sample once")
     return TrustedSamples(trusted, torch.tensor(index))
@@ -126,6 +126,6 @@ def _as_positions(trusted: Any, size: int) -> list[int] | None:
 def _source(dataset: Any) -> tuple[Any, list[int] | range]:
     """The data set that a ``Subset`` takes its samples from, and their positions there."""
     if isinstance(dataset, Subset):
-        base, places = _source(dataset.dataset)
-        return base, [places[i] for i in dataset.indices]
+        base, sources = _source(dataset.dataset)
+        return base, [sources[i] for i in dataset.indices]
     return dataset, range(len(dataset))

@@ -43,6 +43,6 @@ class LossHistory(nn.Module):
         return torch.where(counts > 0, sums / counts.clamp_min(1), torch.nan).float()
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name, buffer in self.named_buffers():  # a state from before there was a history starts an empty one
+        for name, buffer in self.named_buffers():  # a state without a history starts an empty one
             state_dict.setdefault(prefix + name, torch.zeros_like(buffer))
         super()._load_from_state_dict(state_dict, prefix, *rest)

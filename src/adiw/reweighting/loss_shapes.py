@@ -94,6 +94,11 @@ def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementL
     return ElementLosses(losses if losses.dtype == torch.float64 else losses.float(), counted)
 
 
+def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
+    """``element_losses`` by sample."""
+    return element_losses(criterion, outputs, targets).by_sample()
+
+
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
     """One loss per sample, (n,), in float32 or better: the mean over its elements.
 
@@ -101,7 +106,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return element_losses(criterion, outputs, targets).by_sample().losses
+    return sample_losses(criterion, outputs, targets).losses
 
 
 class DrawnElements(NamedTuple):
@@ -175,7 +180,7 @@ def nearest(
     tensor([10., 10., 30.])
     """
     known = torch.where(known.isfinite(), known, torch.inf)
-    if known_class is not None and at_class is not None:  # classes lie behind each other, farther apart than losses
+    if known_class is not None and at_class is not None:  # shifted apart by class
         low, high = (x.where(x.isfinite(), 0).double() for x in (known, at))
         apart = 2 * (torch.maximum(low.amax(), high.amax()) - torch.minimum(low.amin(), high.amin())) + 1
         known, at = known.double() + apart * known_class, at.double() + apart * at_class

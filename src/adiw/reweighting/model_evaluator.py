@@ -12,11 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from adiw.reweighting.loss_shapes import (
     Criterion,
-    ElementLosses,
     draw_evenly,
     element_classes,
     element_losses,
-    no_autocast,
+    per_sample_losses,
 )
 from adiw.reweighting.transforms import LossAndLabel, Transform, TransformedBatch
 
@@ -25,7 +24,7 @@ Precision = tuple[str, torch.dtype | None]  # device type and autocast dtype, No
 
 
 class EvaluatedBatch(NamedTuple):
-    """What the model returned for a batch, and the hidden-layer outputs for ``Features``."""
+    """What the model returned for a batch, and hidden-layer outputs if ``forward`` returned them."""
 
     outputs: Any
     targets: Any
@@ -59,17 +58,7 @@ class ModelEvaluator:
 
     def losses(self, outputs: Any, targets: Any) -> Tensor:
         """One loss per sample (n,), in float32 or better."""
-        return self.element_losses(outputs, targets).by_sample().losses
-
-    def element_losses(self, outputs: Any, targets: Any) -> ElementLosses:
-        """The losses of a batch, (n, ...), in float32 or better."""
-        if getattr(getattr(self.given_model, "_join_config", None), "enable", False):
-            raise RuntimeError(
-                "torch's Join cannot replace a process that has no more batches: the losses of all processes are "
-                "gathered in each step. Iterate over adiw.together(loader) instead, which ends in the same step in "
-                "all processes"
-            )
-        return element_losses(self.criterion, outputs, targets)
+        return per_sample_losses(self.criterion, outputs, targets)
 
     def evaluate(self, batch: Any, outputs: Any, dtype: torch.dtype) -> TransformedBatch:
         """z and groups of a batch in evaluation mode, under the autocast of the training ``outputs``. No gradient."""
@@ -79,20 +68,22 @@ class ModelEvaluator:
         """The model's outputs for a batch in evaluation mode, without gradient."""
         with torch.no_grad(), evaluation_mode(self.model), autocast_to(*precision):
             outputs, targets, *features = self.run(batch)
-        return EvaluatedBatch(outputs, targets, features[0] if features else self.transform.take_output())
+        return EvaluatedBatch(outputs, targets, features[0] if features else None)
 
     def transformed(self, batch: EvaluatedBatch, dtype: torch.dtype) -> TransformedBatch:
         """z and groups of an evaluated batch."""
-        with torch.no_grad(), no_autocast(self.device_type(batch.outputs)):
-            found = self.element_losses(batch.outputs, batch.targets)
+        with torch.no_grad():
             if self.elements is not None:
-                classes = self.classes_of(batch.outputs, batch.targets, found.losses)
-                drawn = draw_evenly(
-                    *found.by_row(), self.elements, None if classes is None else classes[0].flatten(1)
-                )
-                return TransformedBatch(drawn.losses.to(dtype), drawn.classes)
-            losses = found.by_sample().losses.to(dtype)
-            return self.transform.apply(losses, batch.targets, batch.features)
+                return self._drawn_elements(batch, self.elements, dtype)
+            losses = per_sample_losses(self.criterion, batch.outputs, batch.targets)
+            return self.transform.apply(losses.to(dtype), batch.targets, batch.features)
+
+    def _drawn_elements(self, batch: EvaluatedBatch, number: int, dtype: torch.dtype) -> TransformedBatch:
+        """Losses and classes of so many elements of each sample: (n, number)."""
+        found = element_losses(self.criterion, batch.outputs, batch.targets)
+        classes = self.classes_of(batch.outputs, batch.targets, found.losses)
+        drawn = draw_evenly(*found.by_row(), number, None if classes is None else classes[0].flatten(1))
+        return TransformedBatch(drawn.losses.to(dtype), drawn.classes)
 
     def classes_of(self, outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor, int] | None:
         """``element_classes``, where the method uses them: None for divergences, which compare losses alone."""

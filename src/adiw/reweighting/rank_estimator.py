@@ -1,4 +1,4 @@
-"""The default estimator: weights from the ranks of all losses, with the class mix of the trusted samples."""
+"""The default estimators: weights from the ranks of losses, with the class mix of the trusted samples."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from adiw.matching.batches import known_finite
 from adiw.matching.groups import group_sum
-from adiw.matching.loss_ranks import RankWeights, class_factor, num_parts, rank_weights
+from adiw.matching.loss_ranks import RankWeights, class_factor, num_parts, rank_weights, weights_by_class
+from adiw.reweighting.divergence_estimator import Estimate, EstimationResult
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.sample_index import write_by_index
+from adiw.reweighting.step import Step
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.weight_state import Step
+from adiw.reweighting.validation_stream import ValidationBatch
+from adiw.reweighting.weight_state import WeightState
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
-RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is seen
+RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is in a batch
 
 
 class RankEstimator(nn.Module):
@@ -47,6 +51,8 @@ class RankEstimator(nn.Module):
     ) -> None:
         super().__init__()
         self.rate = rate
+        self.memory: dict[str, Tensor] = {}  # as of a divergence that learns: there is none
+        self.last: EstimationResult | None = None
         slots = num_train + 1  # the last one takes what must not be stored
         is_trusted = torch.zeros(slots, dtype=torch.bool)
         if trusted_index is not None:
@@ -59,7 +65,7 @@ class RankEstimator(nn.Module):
         others = (~is_trusted[:-1]).nonzero().flatten()
         joined = trusted_index is not None
         self.register_buffer("losses", torch.full((slots,), float("nan")))  # the last loss of each sample
-        self.register_buffer("labels", torch.full((slots,), -1))  # of each sample, -1 before it was seen
+        self.register_buffer("labels", torch.full((slots,), -1))  # of each sample, -1 before its first batch
         self.register_buffer("train_pool", _draw(others if len(others) else torch.arange(num_train), generator))
         self.register_buffer("trusted_pool", _draw(is_trusted.nonzero().flatten(), generator) if joined else None)
         self.register_buffer("is_trusted", is_trusted if joined else None)
@@ -77,7 +83,7 @@ class RankEstimator(nn.Module):
         return self.trusted_pool is not None
 
     def with_last_losses(self, other: RankEstimator) -> RankEstimator:
-        """``other``, an estimator with other trusted samples, with the losses and labels that this one has seen."""
+        """``other``, an estimator with other trusted samples, with the losses and labels that this one has stored."""
         other.to(self.losses.device)
         other.losses.copy_(self.losses)
         other.labels.copy_(self.labels)
@@ -90,12 +96,12 @@ class RankEstimator(nn.Module):
         if classes and self.factors is None:
             self.factors = self.losses.new_ones(outputs.shape[1])
 
-    def refit(self, estimates: Tensor, val: TransformedBatch | None = None) -> None:
+    def refit(self, estimates: Tensor, val: ValidationBatch | None = None) -> None:
         """Estimate the weight of each rank and the factor of each class.
 
         Args:
             estimates: (num_train,) of all samples.
-            val: z and labels of trusted samples that are not in the training set.
+            val: trusted samples that are not in the training set.
         """
         trusted = self.losses[self.trusted_pool] if val is None else val.z[:, 0]
         table = rank_weights(self.losses[self.train_pool], trusted)
@@ -110,16 +116,18 @@ class RankEstimator(nn.Module):
             number = group_sum(torch.ones_like(labels, dtype=weight.dtype), labels, len(self.factors))
             self.factors.copy_(class_factor(weight, number))
 
-    def record(self, step: Step, train: TransformedBatch) -> None:
-        """Store the losses and labels of the samples of a step."""
-        write_by_index(self.losses, step.index, train.z[:, 0], distinct=step.distinct)
-        if self.factors is not None and train.group is not None:
-            self.labels.index_copy_(0, step.index, train.group)
-
-    def estimate(self, step: Step, train: TransformedBatch, old: Tensor) -> tuple[Tensor, Tensor]:
-        """(estimates, weights) of the samples of a step, (g,), from their ``old`` estimates."""
+    def estimate(
+        self, step: Step, train: TransformedBatch, val: ValidationBatch | None, state: WeightState
+    ) -> Estimate:
+        self._record(step, train)
+        if state.is_stream:  # its window has few batches: losses of older networks cannot be compared
+            self.refit(state.estimates, val)
+            old = torch.ones_like(train.z[:, 0])
+        else:
+            old = state.read_estimates(step).nan_to_num(1, 1, 1)
         table = RankWeights(self.ranked, self.count, self.rank_weights, self.evidence)
-        # A network that memorises ends the evidence of trusted samples that it does not train on: weights then stay.
+        # Trusted samples that are not trained on have large losses once the network memorises the others. The
+        # evidence is then zero, and the weights stay as they are.
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates
@@ -127,7 +135,13 @@ class RankEstimator(nn.Module):
             weights = torch.where(self.is_trusted[step.index], table.full * (1 + table.evidence), weights)
         if self.factors is not None and train.group is not None:
             weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
-        return estimates, weights.to(old.dtype)
+        return Estimate(weights.to(old.dtype), estimates, None if known_finite(train.z) else step.finite)
+
+    def _record(self, step: Step, train: TransformedBatch) -> None:
+        """Store the losses and labels of the samples of a step."""
+        write_by_index(self.losses, step.index, train.z[:, 0], distinct=step.distinct)
+        if self.factors is not None and train.group is not None:
+            self.labels.index_copy_(0, step.index, train.group)
 
     def get_extra_state(self) -> tuple[dict[str, Any]]:
         return one_value({"factors": self.factors})
@@ -146,6 +160,23 @@ class RankEstimator(nn.Module):
 
     def __repr__(self) -> str:
         return "RankEstimator()"
+
+
+class ElementRankEstimator(nn.Module):
+    """Weights of elements from the ranks of their losses among those of the same class, in each batch alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_classes: int | None = None  # known in each call; None where targets are not classes
+        self.memory: dict[str, Tensor] = {}
+        self.last: EstimationResult | None = None
+
+    def estimate(
+        self, step: Step, train: TransformedBatch, val: ValidationBatch | None, state: WeightState
+    ) -> Estimate:
+        assert val is not None
+        weights = weights_by_class(train.z[:, 0], train.group, val.z[:, 0], val.group, self.num_classes)
+        return Estimate(weights, weights, step.finite)
 
 
 def _draw(index: Tensor, generator: Generator) -> Tensor:

@@ -46,6 +46,7 @@ class Distance:
 
     distance: float  # largest difference of the two distribution functions, or half the L1 distance of the shares
     p_value: float
+    smaller: bool = False  # whether the first sample has the smaller values, where that was asked for
 
 
 def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None) -> Distance:
@@ -67,10 +68,12 @@ def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None)
     points = torch.cat([train, trusted])
     share_train = cumulative[torch.searchsorted(train[order], points, right=True)]
     share_trusted = torch.searchsorted(trusted.sort().values, points, right=True).double() / len(trusted)
-    distance = float((share_train - share_trusted).abs().max())
+    apart = share_train - share_trusted
+    distance = float(apart.abs().max())
     effective = total**2 / float(weights.square().sum())
     size = math.sqrt(effective * len(trusted) / (effective + len(trusted)))
-    return Distance(distance, kolmogorov_tail((size + 0.12 + 0.11 / size) * distance))
+    p_value = kolmogorov_tail((size + 0.12 + 0.11 / size) * distance)
+    return Distance(distance, p_value, bool(apart.max() >= -apart.min()))
 
 
 def kolmogorov_tail(x: float) -> float:
@@ -111,7 +114,7 @@ def mix_distance(expected: Tensor, counts: Tensor) -> Distance:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean difference of n pairs, its confidence interval, and how many pairs would tell its sign."""
+    """A mean difference of n pairs, its confidence interval, and how many pairs would show its sign."""
 
     difference: float
     low: float
@@ -150,7 +153,7 @@ def paired_rates(own: Tensor, other: Tensor, least: float = 0.01) -> Interval:
 
 
 def pairs_needed(difference: float, disagreement: float) -> int:
-    """How many samples tell two success rates apart, for models that disagree on a share of the samples.
+    """How many samples show that two success rates differ, for models that disagree on a share of the samples.
 
     >>> pairs_needed(0.1, 0.2)
     170

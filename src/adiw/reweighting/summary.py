@@ -12,7 +12,7 @@ from torch import Tensor
 
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.estimation import EstimationResult, scaled_gradient
+from adiw.reweighting.divergence_estimator import EstimationResult, scaled_gradient
 
 
 @dataclass(frozen=True)

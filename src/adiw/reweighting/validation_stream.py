@@ -16,8 +16,8 @@ from adiw.distributed.process_group import Processes
 from adiw.matching.batches import finite_mask
 from adiw.reweighting.dataset_cache import (
     CACHE_BYTES,
-    leave_interrupts_to_the_parent,
     map_tensors,
+    prepare_worker,
     read_all,
     start,
     take_rows,
@@ -97,6 +97,11 @@ class ValidationStream(nn.Module):
         return len(self.order)
 
     @property
+    def num_units(self) -> int:
+        """How many samples there are, or elements of them."""
+        return len(self) * (self.elements or 1)
+
+    @property
     def host_work(self) -> str | None:
         """Why a step needs the host, or None: cached samples are selected on the device."""
         cached = self.cached is not None or not self.evaluated
@@ -104,7 +109,8 @@ class ValidationStream(nn.Module):
 
     def batch_for_step(self, evaluate: Evaluate, processes: Processes) -> ValidationBatch:
         """The validation batch of this step. Evaluates the next samples if due, unless ``refresh`` did."""
-        self.run_if_due(lambda: self.evaluate_next(evaluate, processes))
+        if self.is_due():
+            self.evaluate_next(evaluate, processes)
         return self.batch()
 
     def batch(self) -> ValidationBatch:
@@ -116,23 +122,22 @@ class ValidationStream(nn.Module):
             return ValidationBatch(index, self.z.reshape(-1, 1), None if self.group is None else self.group.flatten())
         return ValidationBatch(self.batch_index, self.z, self.group)
 
-    def run_if_due(self, run: Callable[[], None]) -> None:
-        """Call ``run`` in every ``every``-th step, unless ``refresh`` did before this step."""
-        if not self.refreshed:
-            self._count_step(run)
+    def is_due(self) -> bool:
+        """Count a step. Whether it evaluates the next samples: every ``every``-th does, unless ``refresh`` did."""
+        due = not self.refreshed and self._count_step()
         # Capturing a CUDA graph executes nothing: the step itself follows.
         self.refreshed = self.refreshed and is_capturing(self.order)
+        return due
 
     def refresh(self, run: Callable[[], None]) -> None:
         """Call ``run``, which evaluates the next samples, before the step instead of in it, if that is due."""
-        self._count_step(run)
+        if self._count_step():
+            run()
         self.refreshed = True
 
-    def _count_step(self, run: Callable[[], None]) -> None:
-        due = self.steps % self.every == 0
+    def _count_step(self) -> bool:
         self.steps += 1
-        if due:
-            run()
+        return (self.steps - 1) % self.every == 0
 
     def evaluate_next(self, evaluate: Evaluate, processes: Processes) -> None:
         """Evaluate the next samples, which replace the oldest of the batch."""
@@ -187,7 +192,7 @@ class ValidationStream(nn.Module):
             batch_sampler=_EndlessBatches(batches),
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
-            worker_init_fn=leave_interrupts_to_the_parent,
+            worker_init_fn=prepare_worker,
             generator=Generator(),  # a loader draws a seed, which must not change the global generator
         )
         return start(loader)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
-from adiw.reweighting.loop_record import LoopRecord
-from adiw.reweighting.model_judgement import judge
+from adiw.reweighting.alarm_checks import trusted_predictions
+from adiw.reweighting.model_predictions import predict
+from adiw.reweighting.sample_record import SampleRecord
 from adiw.reweighting.significance import loss_distance, mix_distance, paired_means, paired_rates
-from adiw.reweighting.watch import trusted_predictions
 
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
@@ -39,6 +39,7 @@ class Shift:
     distance: float | None = None
     p_value: float | None = None
     n_trusted: int = 0
+    smaller: bool = False  # whether the training losses are smaller than the trusted ones, in their test
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Comparison:
     """The model against a reference on held-out samples: ``difference`` above zero is in favour of the model.
 
     Accuracies and their differences are in percent; for a regression the score is the mean loss. ``low`` to ``high``
-    is the 95% interval, ``needed`` the number of samples that would tell a difference of this size.
+    is the 95% interval, ``needed`` the number of samples that would show a difference of this size.
     """
 
     method: str
@@ -59,7 +60,7 @@ class Comparison:
 
     @property
     def sign(self) -> int:
-        """1 if the model is better than the reference, -1 if it is worse, 0 if the samples cannot tell."""
+        """1 if the model is better than the reference, -1 if it is worse, 0 if neither is significant."""
         return (self.low > 0) - (self.high < 0)
 
 
@@ -98,8 +99,8 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
     )
     if held_out is None:
         return make_verdict(shift, after)
-    own = judge(method.evaluator, method.evaluator.model, held_out)
-    others = {name: judge(method.evaluator, model, held_out) for name, model in (references or {}).items()}
+    own = predict(method.evaluator, method.evaluator.model, held_out)
+    others = {name: predict(method.evaluator, model, held_out) for name, model in (references or {}).items()}
     if own.right is None:
         compared = [compare_losses(name, own.losses, other.losses) for name, other in others.items()]
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
@@ -110,7 +111,7 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
 
 
 def find_shift(
-    record: LoopRecord, weights: Tensor, trusted: Tensor | None, num_trusted: int
+    record: SampleRecord, weights: Tensor, trusted: Tensor | None, num_trusted: int
 ) -> tuple[Shift, Shift | None]:
     """The shift before weights, and with the weights (num_train,) if there is one.
 
@@ -146,7 +147,7 @@ def find_shift(
 def _most_significant(found: dict[str, Any], count: int) -> Shift:
     test = min(found, key=lambda name: found[name].p_value)
     p_value = min(1.0, len(found) * found[test].p_value)
-    return Shift(p_value < LEVEL, test, found[test].distance, p_value, count)
+    return Shift(p_value < LEVEL, test, found[test].distance, p_value, count, found[test].smaller)
 
 
 def compare_rates(name: str, own: Tensor, other: Tensor) -> Comparison:
@@ -202,7 +203,7 @@ def make_verdict(
     if comparison and score is not None:
         parts.insert(0, _comparison_words(score, comparison, measure))
     elif score is not None:
-        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, compared with no other model")
+        parts.insert(0, f"{measure} {_number(score, measure)} on held-out samples, without a model to compare with")
     if not comparison:
         parts.append(HOW_TO_COMPARE)
     return Verdict(f"{begin}: {'; '.join(parts)}.", answer, shift, after, score, comparison)
@@ -238,6 +239,10 @@ def _shift_words(shift: Shift, after: Shift | None) -> str:
         return f"{words}, and no difference is left with the weights ({left})"
     if after.test != shift.test:
         return f"{words}, and with the weights in their {after.test} ({left})"
+    if after.smaller and not shift.smaller:
+        return (
+            f"{words}, which the weights turn round: weighted training losses are smaller than trusted ones ({left})"
+        )
     return f"{words}, which the weights {'reduce' if after.distance < shift.distance else 'do not remove'} ({left})"
 
 

@@ -3,68 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
-from adiw.matching.batches import is_finite, none_if_true
-from adiw.reweighting.estimation import EstimationResult
+from adiw.matching.batches import none_if_true
 from adiw.reweighting.loss_history import LossHistory
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
+from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
 from adiw.reweighting.summary import Summary, name_indices, summarise
-from adiw.reweighting.validation_stream import ValidationStream
 
+if TYPE_CHECKING:
+    from adiw.reweighting.divergence_estimator import EstimationResult
+    from adiw.reweighting.validation_stream import ValidationStream
+
+NAN = float("nan")
+FILLS = (PADDING, NAN, 0, NAN, -1, -1, -1)  # of index, losses, sizes and columns, where a process has fewer samples
 WINDOW = 2048  # samples of a stream whose losses and weights are kept: the last ones
-
-
-@dataclass(frozen=True)
-class GatheredBatch:
-    """The batch of one step: g samples from all processes, of which ``count`` belong to this process."""
-
-    index: Tensor  # (g,) in the training set; ``PADDING`` where a process has fewer samples than another
-    losses: Tensor  # (g,) without gradient, nan where ``index`` pads
-    sizes: Tensor | None  # (g,) number of elements of each sample, zero where ``index`` pads; None: the same for all
-    count: int
-    checked: bool  # whether every index is known to be in the training set
-    distinct: bool  # whether every sample is known to occur only once
-    processes: Processes
-    starts_group: bool  # whether this is the first step of several processes
-
-
-@dataclass(frozen=True)
-class Step:
-    """The samples of one step: g from all processes, of which n belong to this process."""
-
-    index: Tensor  # (g,) in the training set; its size for rows that pad and for bad indices
-    finite: Tensor  # (g,) whether the loss is finite
-    sizes: Tensor | None  # (g,) number of elements of each sample; None: the same for all
-    num_samples: int | Tensor  # of all processes, without padding
-    count: int  # n
-    num_train: int  # the size of the training set
-    past_warmup: Tensor | None  # a boolean on the device, None if known to be true
-    distinct: bool  # whether every sample is known to occur only once
-    processes: Processes
-    starts_group: bool  # whether this is the first step of several processes
-
-    @property
-    def is_sample(self) -> Tensor:
-        """(g,) false for rows that pad."""
-        return self.index < self.num_train
-
-    @property
-    def local_finite(self) -> Tensor:
-        """(n,) whether the loss is finite, for the samples of this process."""
-        return self.local(self.finite)
-
-    def local(self, values: Tensor) -> Tensor:
-        """The rows (n,) of this process in ``values`` (g,)."""
-        return values if len(values) == self.count else values.narrow(0, self.processes.offset, self.count)
 
 
 class WeightState(nn.Module):
@@ -123,6 +82,7 @@ class WeightState(nn.Module):
         self.history = LossHistory(num_train)
         self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
         self._started = False
+        self._warm = False  # whether the warm-up is known to have ended
         self._warned: dict[str, int] = {}  # counts of losses that were not finite at the last warning
 
     @property
@@ -147,22 +107,32 @@ class WeightState(nn.Module):
         return self.count(self.gather(index, losses, method, sizes))
 
     def gather(
-        self, index: Tensor | None, losses: Tensor, method: nn.Module | None = None, sizes: Tensor | None = None
+        self,
+        index: Tensor | None,
+        losses: Tensor,
+        method: nn.Module | None = None,
+        sizes: Tensor | None = None,
+        columns: Sequence[Tensor | None] = (),
     ) -> GatheredBatch:
-        """Check the index (n,) and gather the samples of all processes, and the ``sizes`` (n,) of the samples.
+        """Check the index (n,) and gather the samples of all processes, their ``sizes`` (n,) and columns.
 
-        Of a stream the index is None, or ``PADDING`` for rows that are no samples. In the first step of several
-        processes, rank 0's state of ``method`` is copied to all.
+        Of a stream the index is None, or ``PADDING`` for rows that are no samples. ``columns`` are z (n, d) and
+        integers (n,). In the first step of several processes, rank 0's state of ``method`` is copied to all.
         """
-        with self.sharing_errors():
+        try:
             index, checked = self._checked_index(index, losses)
+        except Exception as error:
+            self.share_error(error)
+            raise
         processes, starts_group = self._start_processes(method, losses)
         alone = processes.size == 1
-        columns = [index.to(losses.device, non_blocking=True), losses.detach(), sizes]
-        index, all_losses, all_sizes = processes.gather(columns, [PADDING, float("nan"), 0])
+        own = [index.to(losses.device, non_blocking=True), losses.detach(), sizes, *columns]
+        index, all_losses, all_sizes, *columns = processes.gather(own, FILLS[: len(own)])
         checked = checked and alone  # otherwise some rows may pad, and another process may have the same sample
         distinct = checked and (len(losses) <= self.num_train if self.is_stream else not self.repeats)
-        return GatheredBatch(index, all_losses, all_sizes, len(losses), checked, distinct, processes, starts_group)
+        return GatheredBatch(
+            index, all_losses, all_sizes, columns, len(losses), checked, distinct, processes, starts_group
+        )
 
     def _checked_index(self, index: Tensor | None, losses: Tensor) -> tuple[Tensor, bool]:
         """(index (n,), whether every entry is known to be in the training set)."""
@@ -188,7 +158,7 @@ class WeightState(nn.Module):
         if not batch.checked:
             index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
-        finite = is_finite(batch.losses)
+        finite = batch.losses.abs() < torch.inf  # fewer kernels than isfinite
         if not self.is_stream:
             self.history.add(index, batch.losses, finite)
         bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # a sample without elements has no loss
@@ -218,8 +188,13 @@ class WeightState(nn.Module):
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
         """The processes that train together, and whether several of them start in this step."""
         processes = self.current_processes()
-        model = getattr(getattr(method, "evaluator", None), "model", None)
-        starts_group = not self._started and processes.start(self if method is None else method, losses, model)
+        starts_group = False
+        if not self._started:
+            evaluator = getattr(method, "evaluator", None)
+            _refuse_join(getattr(evaluator, "given_model", None))
+            starts_group = processes.start(
+                self if method is None else method, losses, getattr(evaluator, "model", None)
+            )
         self.processes, self._started = processes, True
         return processes, starts_group
 
@@ -227,16 +202,19 @@ class WeightState(nn.Module):
         """The processes that train together; before the first step, those of the process group of now."""
         return current_processes(self.process_group) if self.processes is None else self.processes
 
-    def sharing_errors(self) -> AbstractContextManager[None]:
-        """An error in this block, which comes before the step's first ``gather``, is raised in all processes."""
-        return self.current_processes().sharing_errors(self.seen_steps.device)
+    def share_error(self, error: Exception) -> None:
+        """Before this process raises an error, and before the step's ``gather``: let all others raise one too."""
+        self.current_processes().share_error(error, self.seen_steps.device)
 
     def _past_warmup(self) -> Tensor | None:
-        if self.warmup_steps == 0:
+        if self.warmup_steps == 0 or self._warm:
             return None
         if self.warmup_steps is None:
-            return none_if_true(self.seen_samples > self.num_train)
-        return none_if_true(self.seen_steps > self.warmup_steps)
+            past = none_if_true(self.seen_samples > self.num_train)
+        else:
+            past = none_if_true(self.seen_steps > self.warmup_steps)
+        self._warm = past is None
+        return past
 
     def read_weights(self, step: Step) -> Tensor:
         """The last weight of each sample of the step, (g,)."""
@@ -313,6 +291,7 @@ class WeightState(nn.Module):
         return {"settings": self.settings, "num_train": self.num_train}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
+        self._warm = False
         if not isinstance(state, dict) or "settings" not in state:
             raise ValueError(f"this is not the state of a weighting method: expected its settings, got {state!r}")
         if state["settings"] != self.settings:
@@ -327,41 +306,10 @@ class WeightState(nn.Module):
             )
 
 
-@dataclass(frozen=True)
-class WeightedMean:
-    """mean(w * loss) of a batch as a function of this process's losses (n,): a sum with constant factors."""
-
-    slope: Tensor  # (n,) factor of each loss, zero where the loss is not finite
-    finite: Tensor  # (n,) whether the loss is finite
-
-    @classmethod
-    def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
-        """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
-        finite, weights, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
-        if step.sizes is not None:
-            weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
-        slope = torch.where(finite, weights, 0)
-        return cls(slope / step.processes.divisor(total) if divide else slope, finite)
-
-    def clone(self) -> WeightedMean:
-        """A copy in its own memory."""
-        return WeightedMean(self.slope.clone(), self.finite.clone())
-
-    def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
-        """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
-        zero_gradient(outputs, self.finite)
-        return torch.dot(torch.where(self.finite, losses, 0), self.slope)
-
-
-def zero_gradient(outputs: Any, finite: Tensor) -> None:
-    """Zero the gradient of the outputs of samples whose loss is not finite.
-
-    A weight of zero does not do that: zero times an infinite derivative is not a number.
-    """
-    if isinstance(outputs, Tensor):
-        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
-            rows = finite.view(-1, *[1] * (outputs.ndim - 1))
-            outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
-    elif isinstance(outputs, (Mapping, tuple, list)):
-        for part in outputs.values() if isinstance(outputs, Mapping) else outputs:
-            zero_gradient(part, finite)
+def _refuse_join(model: Any) -> None:
+    if getattr(getattr(model, "_join_config", None), "enable", False):
+        raise RuntimeError(
+            "torch's Join cannot replace a process that has no more batches: the losses of all processes are "
+            "gathered in each step. Iterate over adiw.together(loader) instead, which ends in the same step in "
+            "all processes"
+        )

@@ -21,7 +21,8 @@ class LabelNoise:
     rate: float
 
     def __post_init__(self) -> None:
-        check_rate(self.rate)
+        if not 0 <= self.rate < 1:
+            raise ValueError(f"rate: expected 0 <= rate < 1, got {self.rate}; 0.4 flips four labels in ten")
 
     def apply(
         self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
@@ -64,12 +65,6 @@ class Symmetric(LabelNoise):
 
     def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
         return torch.randint(1, num_classes, y.shape, generator=generator, device=generator.device).to(y.device)
-
-
-def check_rate(rate: float) -> None:
-    """A flip rate must lie in [0, 1)."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"rate: expected 0 <= rate < 1, got {rate}; 0.4 flips four labels in ten")
 
 
 def flip_labels(y: Tensor, other: Tensor, rate: float, trusted: Tensor, generator: torch.Generator) -> Shifted:

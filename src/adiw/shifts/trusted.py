@@ -96,7 +96,11 @@ def read_indices(path: str | os.PathLike[str]) -> Tensor:
     if not file.is_file():
         raise FileNotFoundError(f"trusted indices: expected a file, found none at {file}; check the path")
     try:
-        array = _read_npy(file) if file.suffix == ".npy" else np.array(file.read_text("utf-8").split(), np.int64)
+        if file.suffix == ".npy":
+            with file.open("rb") as stream:  # numpy.load would also open archives
+                array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+        else:
+            array = np.array(file.read_text("utf-8").split(), np.int64)
     except (ValueError, EOFError, MemoryError, OverflowError) as error:  # bytes that are not UTF-8 are a ValueError
         raise ValueError(f"{file}: expected one integer per line, or an array of numpy.save ({error})") from error
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
@@ -105,12 +109,6 @@ def read_indices(path: str | os.PathLike[str]) -> Tensor:
             "convert a mask with numpy.flatnonzero"
         )
     return torch.from_numpy(array.astype(np.int64))
-
-
-def _read_npy(file: Path) -> NDArray[Any]:
-    with file.open("rb") as stream:  # numpy.load would also open archives
-        array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
 
 
 def check_trusted(trusted: Tensor, y: Tensor, num_classes: int) -> None:

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from adiw.divergences import Problem, learns
 from adiw.matching.batches import MatchedBatches, match
-from adiw.reweighting.estimation import descend, run_estimation
+from adiw.reweighting.divergence_estimator import descend, run_estimation
 from adiw.testing.batches import NAN, Batch, with_excluded
 from adiw.testing.case import Case
 

@@ -1,4 +1,4 @@
-"""Steps as CUDA graphs: a step is captured once and then replayed."""
+"""The training step as a CUDA graph: it is captured once and then replayed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PAIRS = 2000  # of samples, for the median distance
 
 
 @dataclass(frozen=True)
-class Pass:
+class EvaluatedSamples:
     """The losses, predictions and features of samples: tensors (n, ...) on the CPU."""
 
     losses: Tensor  # (n,)
@@ -28,15 +28,15 @@ class Pass:
     confidence: Tensor | None  # (n,) probability of the predicted class
     features: Tensor | None  # (n, d) the input of the last linear layer, or the outputs; d is at most DIMENSIONS
 
-    def map(self, fn: Callable[[Tensor], Tensor]) -> Pass:
+    def map(self, fn: Callable[[Tensor], Tensor]) -> EvaluatedSamples:
         """``fn`` of each tensor."""
         found = [getattr(self, field.name) for field in fields(self)]
-        return Pass(*(None if tensor is None else fn(tensor) for tensor in found))  # type: ignore[arg-type]
+        return EvaluatedSamples(*(None if tensor is None else fn(tensor) for tensor in found))  # type: ignore[arg-type]
 
 
-def observe(
+def evaluate_samples(
     model: nn.Module, criterion: Criterion, batches: Iterable[Any], run: Callable[[Any], tuple[Any, ...]]
-) -> Pass:
+) -> EvaluatedSamples:
     """The pass over these batches, in their order. ``run(batch)`` gives (outputs, targets, ...)."""
     parts = []
     with torch.no_grad(), evaluation_mode(model), _inputs_of_linear_layers(model) as hidden:
@@ -47,11 +47,12 @@ def observe(
             hidden.clear()
     if not parts:
         raise ValueError("there are no samples to audit: the training set is empty")
-    columns = zip(*([getattr(part, field.name) for field in fields(Pass)] for part in parts), strict=True)
-    return Pass(*(None if any(part is None for part in column) else torch.cat(column) for column in columns))  # type: ignore[arg-type]
+    columns = zip(*([getattr(part, field.name) for field in fields(part)] for part in parts), strict=True)
+    whole: list[Any] = [None if any(x is None for x in column) else torch.cat(column) for column in columns]
+    return EvaluatedSamples(*whole)
 
 
-def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> Pass:
+def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> EvaluatedSamples:
     count = len(losses)
     scalar = isinstance(targets, Tensor) and targets.numel() == count
     predicted = confidence = None
@@ -63,7 +64,7 @@ def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> Pa
     features = next(
         (x for x in reversed(hidden) if len(x) == count), outputs if isinstance(outputs, Tensor) else None
     )
-    found = Pass(
+    found = EvaluatedSamples(
         losses,
         targets.reshape(-1) if scalar else None,
         predicted,

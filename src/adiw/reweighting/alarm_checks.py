@@ -1,4 +1,4 @@
-"""Looks for alarms in a training loop, once for each call of ``summary``."""
+"""The alarms of a training loop, checked in each call of ``summary``."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from adiw.argument_checks import kind_of
 from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.group_table import Groups, group_rows
-from adiw.reweighting.loop_record import EARLY_STEPS
-from adiw.reweighting.model_judgement import judge
+from adiw.reweighting.model_predictions import predict
+from adiw.reweighting.sample_record import EARLY_STEPS
 from adiw.reweighting.summary import Summary
 
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
 
-MOST_LOOKS = 64  # that are kept: of more, every second is dropped
-MOST_TRUSTED = 256  # trusted samples that a look evaluates, where they are not trained on
+MOST_SUMMARIES = 64  # whose accuracies are kept: of more, every second is dropped
+MOST_TRUSTED = 256  # trusted samples that a summary evaluates, where they are not trained on
 
 
-class Watch:
-    """What earlier looks have seen, and which alarms were raised. It is not part of the method's state."""
+class AlarmChecks:
+    """The accuracies at earlier summaries, and the alarms that were raised. It is not part of the method's state."""
 
     def __init__(self) -> None:
-        self.followed: Tensor | None = None  # (m,) booleans: trusted samples that the first look knows
-        self.right: list[Tensor] = []  # booleans at each look: which of those were predicted correctly
+        self.followed: Tensor | None = None  # (m,) booleans: trusted samples with a prediction at the first summary
+        self.right: list[Tensor] = []  # booleans at each summary: which of those were predicted correctly
         self.train_accuracy: list[float] = []
         self.raised: set[str] = set()
 
-    def look(self, method: ADIW, summary: Summary, bound: float | None, groups: Any = None) -> Summary:
+    def check(self, method: ADIW, summary: Summary, bound: float | None, groups: Any = None) -> Summary:
         """The summary with its alarms, and the rows of each class and group. Warns of each alarm once."""
         found: list[Alarm] = []
         state = method.weight_state
         if state._past_warmup() is None or bool(state._past_warmup()):
             found += alarms.weight_alarms(summary.ess, summary.mean, state.num_train, summary.share_at_bound, bound)
-            found += [] if method._last is None else alarms.objective_alarms(summary.objective)
+            found += [] if method.estimator.last is None else alarms.objective_alarms(summary.objective)
         known = method.record.known()
         labels, predicted, weights = (
             x[known].cpu() for x in (method.record.labels[:-1], method.record.predicted[:-1], method.weights)
@@ -64,16 +64,16 @@ class Watch:
         trusted = trusted_predictions(method)
         if trusted is None:
             return []
-        seen = trusted[0] >= 0
-        self.followed = seen if self.followed is None else self.followed
+        has_prediction = trusted[0] >= 0
+        self.followed = has_prediction if self.followed is None else self.followed
         self.right.append((trusted[0] == trusted[1])[self.followed])
         self.train_accuracy.append(float((labels == predicted).double().mean()))
-        if len(self.right) > MOST_LOOKS:
+        if len(self.right) > MOST_SUMMARIES:
             del self.right[1::2], self.train_accuracy[1::2]
-        given, known = (x[seen] for x in trusted)
-        found = alarms.prediction_alarms(known, given)
+        given, trusted_predicted = (x[has_prediction] for x in trusted)
+        found = alarms.prediction_alarms(trusted_predicted, given)
         found += alarms.memorising(torch.stack(self.right), self.train_accuracy)
-        right = alarms_by_class.right_labels(labels, predicted, given, known)
+        right = alarms_by_class.right_labels(labels, predicted, given, trusted_predicted)
         return found + alarms_by_class.class_alarms(weights, labels, predicted, given, right)
 
 
@@ -90,10 +90,10 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
-    judged = judge(
+    found = predict(
         method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values
     )
-    return None if judged.labels is None or judged.predicted is None else (judged.labels, judged.predicted)
+    return None if found.labels is None or found.predicted is None else (found.labels, found.predicted)
 
 
 def group_numbers(groups: Any, num_train: int) -> Groups:

@@ -1,4 +1,4 @@
-"""Figures by class for result.json: accuracy, shares of predictions and of trusted samples, and confusions."""
+"""Statistics of each class for result.json: accuracy, shares of predictions and of trusted samples, confusions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MATRIX = 30  # classes: with more, only the most frequent confusions are kept
 CONFUSIONS = 20
 
 
-def class_figures(splits: Splits, predicted: Tensor) -> dict[str, Any]:
+def class_statistics(splits: Splits, predicted: Tensor) -> dict[str, Any]:
     """The entry "predictions" of result.json, from the predicted classes (m,) of the test samples.
 
     Shares and accuracies are in percent, in the order of the classes. ``confusion[i][j]`` counts the test samples of
@@ -47,10 +47,10 @@ def _shares(labels: Tensor, size: int) -> list[float]:
 def _most_frequent(matrix: Tensor, names: list[str]) -> list[dict[str, Any]]:
     """The most frequent confusions of two classes, the most frequent first."""
     wrong = matrix.clone().fill_diagonal_(0).flatten()
-    counts, places = wrong.topk(min(CONFUSIONS, len(wrong)))
+    counts, cells = wrong.topk(min(CONFUSIONS, len(wrong)))
     size = len(names)
     return [
-        {"true": names[place // size], "predicted": names[place % size], "count": count}
-        for count, place in zip(counts.tolist(), places.tolist(), strict=True)
+        {"true": names[cell // size], "predicted": names[cell % size], "count": count}
+        for count, cell in zip(counts.tolist(), cells.tolist(), strict=True)
         if count
     ]

@@ -14,7 +14,7 @@ from PIL import Image
 
 from adiw.baselines import interior_point
 from adiw.baselines.diw import kernel_mean_matching
-from adiw.engine.capture import Captured
+from adiw.engine.graphed_step import Captured
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run

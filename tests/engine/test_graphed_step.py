@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.engine.capture import Captured, why_not_captured
+from adiw.engine.graphed_step import Captured, why_not_captured
 from adiw.reweighting import cuda_graphs
 from adiw.reweighting.cuda_graphs import WARM_UP, MemoryPool
 from tests.gloo_processes import group_of_one

@@ -12,16 +12,16 @@ from torch.utils.data import DataLoader, Subset
 from adiw.argument_checks import kind_of
 from adiw.distributed.split_models import check_whole
 from adiw.reweighting.dataset_cache import map_tensors
-from adiw.reweighting.loop_record import class_columns
 from adiw.reweighting.loss_shapes import no_autocast, per_sample_losses
 from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
+from adiw.reweighting.sample_record import class_columns
 from adiw.reweighting.transforms import LossValue
 
 BATCH = 256
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Predictions:
     """Labels (n,) and predicted classes (n,) of a data set, None where targets are not classes; losses (n,)."""
 
     labels: Tensor | None
@@ -34,7 +34,7 @@ class Judgement:
         return None if self.labels is None or self.predicted is None else self.labels == self.predicted
 
 
-def judge(evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tensor | None = None) -> Judgement:
+def predict(evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tensor | None = None) -> Predictions:
     """Evaluate ``model`` on the samples at ``index``, with the criterion and forward function of ``evaluator``."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"expected a model, an nn.Module that takes the same batches, got {kind_of(model)}")
@@ -52,4 +52,4 @@ def judge(evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tens
     labels, predicted, losses_all = zip(*rows, strict=True)
     classes = all(label is not None for label in labels)
     label, prediction = (torch.cat(x).cpu() if classes else None for x in (labels, predicted))
-    return Judgement(label, prediction, torch.cat(losses_all).cpu())
+    return Predictions(label, prediction, torch.cat(losses_all).cpu())

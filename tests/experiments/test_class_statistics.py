@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import confusion_matrix, recall_score
 
 from adiw.data import Data, Samples
-from adiw.experiments.class_figures import CONFUSIONS, MATRIX, class_figures
+from adiw.experiments.class_statistics import CONFUSIONS, MATRIX, class_statistics
 from adiw.experiments.splits import Splits
 from adiw.shifts import Shifted
 
@@ -30,7 +30,7 @@ def test_they_are_as_scikit_learn_defines_them() -> None:
     generator = torch.Generator().manual_seed(0)
     test, predicted = (torch.randint(4, (300,), generator=generator) for _ in range(2))
     trusted = torch.tensor([0, 0, 0, 1])
-    found = class_figures(splits_of(test, trusted, torch.arange(8) % 4, 5), predicted)
+    found = class_statistics(splits_of(test, trusted, torch.arange(8) % 4, 5), predicted)
     assert found["confusion"] == confusion_matrix(test, predicted, labels=range(5)).tolist()
     np.testing.assert_allclose(found["accuracy"][:4], 100 * recall_score(test, predicted, average=None), atol=1e-3)
     assert found["accuracy"][4] is None  # no test sample is of the last class
@@ -49,7 +49,7 @@ def test_they_are_as_scikit_learn_defines_them() -> None:
 def test_many_classes_keep_only_the_most_frequent_confusions() -> None:
     size = MATRIX + 1
     test = torch.arange(size).repeat(2)
-    found = class_figures(splits_of(test, test, test, size), (test + 1) % size)
+    found = class_statistics(splits_of(test, test, test, size), (test + 1) % size)
     assert found["confusion"] is None
     assert len(found["confusions"]) == CONFUSIONS
     assert found["confusions"][0]["count"] == 2

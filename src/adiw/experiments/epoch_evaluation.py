@@ -11,13 +11,13 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.capture import Captured
 from adiw.engine.evaluate import evaluate, in_batches, predict
+from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
-from adiw.reweighting.dataset_cache import leave_interrupts_to_the_parent, start
-from adiw.reweighting.last_pass import Pass, observe
+from adiw.reweighting.dataset_cache import prepare_worker, start
+from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples
 
 AnySamples = Samples | ImageFiles
 
@@ -73,11 +73,11 @@ class Evaluation:
         found: Tensor = self.processes.gather([own], [-1], -(-len(samples) // self.processes.size))[0]
         return found[found >= 0]
 
-    def observe(self, samples: AnySamples, criterion: nn.Module) -> Pass:
+    def evaluate_samples(self, samples: AnySamples, criterion: nn.Module) -> EvaluatedSamples:
         """Losses, predictions and features of all samples, in evaluation mode; each process observes a part."""
         with torch.compiler.set_stance("force_eager"):
             batches = self.batches(self._local_part(samples))
-            own = observe(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
+            own = evaluate_samples(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
         rows = -(-len(samples) // self.processes.size)
         found = own.map(lambda tensor: self.processes.gather([tensor], [-1], rows)[0])
         assert found.targets is not None
@@ -86,20 +86,9 @@ class Evaluation:
 
     def batches(self, samples: AnySamples) -> Iterator[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, without augmentation."""
-        for batch in self._read(samples):
+        for batch in read(samples, self.device, self.workers):
             self.on_batch()
             yield batch
-
-    def _read(self, samples: AnySamples) -> Iterable[tuple[Tensor, Tensor]]:
-        if isinstance(samples, Samples):
-            return in_batches(samples.x.to(self.device), samples.y.to(self.device))
-        loader: DataLoader[Any] = DataLoader(
-            without_augmentation(samples),
-            batch_size=256,
-            num_workers=self.workers,
-            worker_init_fn=leave_interrupts_to_the_parent,
-        )
-        return ((x.to(self.device), y.to(self.device)) for x, y in start(loader))
 
     def _evaluate(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # another batch size would compile again
@@ -114,10 +103,20 @@ class Evaluation:
     def _local_part(self, samples: AnySamples) -> AnySamples:
         """The samples that this process evaluates."""
         own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
-        return samples if self.processes.size == 1 else samples.subset(own, samples.y[own])
+        return samples if self.processes.size == 1 else samples.subset(own)
 
     def _to_device(self, samples: AnySamples) -> AnySamples:
         """Samples in memory are moved to the device once, not in every epoch."""
         if isinstance(samples, Samples):
             return Samples(samples.x.to(self.device), samples.y.to(self.device))
         return samples
+
+
+def read(samples: AnySamples, device: torch.device, workers: int) -> Iterable[tuple[Tensor, Tensor]]:
+    """All of these samples in order, on the device, without augmentation."""
+    if isinstance(samples, Samples):
+        return in_batches(samples.x.to(device), samples.y.to(device))
+    loader: DataLoader[Any] = DataLoader(
+        without_augmentation(samples), batch_size=256, num_workers=workers, worker_init_fn=prepare_worker
+    )
+    return ((x.to(device), y.to(device)) for x, y in start(loader))

@@ -1,17 +1,17 @@
-"""Weight estimation: a few projected-gradient steps on a divergence, from the result of the previous estimate."""
+"""``adiw.estimate_weights``: the step on tensors, for people who keep their own state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor
 
 from adiw.argument_checks import check_count, kind_of
-from adiw.divergences import Divergence, Learner, Problem, resolve
-from adiw.matching.batches import MatchedBatches, finite_mask, match
-from adiw.matching.weight_limits import NEGLIGIBLE
+from adiw.divergences import Divergence, resolve
+from adiw.matching.batches import match
+from adiw.reweighting.divergence_estimator import run_estimation
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,6 @@ class State:
 
     params: Tensor  # (n,) weights if the divergence's side is "train", else (m,) coefficients; nan: not estimated yet
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of a divergence that learns
-
-
-@dataclass(frozen=True)
-class EstimationResult:
-    """The problem of one batch and its solution, from which objective and gradients can be evaluated later."""
-
-    problem: Problem
-    start: Tensor  # params before the first step
-    end: Tensor  # params after the last step
-    params: Tensor  # what the next estimate starts from: ``end``, and the given params of excluded samples
-    weights: Tensor  # (n,) of the training samples; arbitrary for excluded ones
-    memory: Mapping[str, Tensor]
 
 
 def estimate_weights(
@@ -72,59 +60,6 @@ def estimate_weights(
     result = run_estimation(divergence, batches, state.params, state.memory, steps, generator)
     weights = torch.where(batches.included_train, result.weights, 0)  # a copy for the caller
     return weights, State(result.params, result.memory)
-
-
-def run_estimation(
-    divergence: Divergence,
-    batches: MatchedBatches,
-    params: Tensor,
-    memory: Mapping[str, Tensor],
-    steps: int,
-    generator: Generator,
-    all_finite: bool = False,
-) -> EstimationResult:
-    """``steps`` times params <- project(params - eta gradient).
-
-    ``params`` are (n,) or (m,), see ``State``. Those that are nan start from the problem's initial value;
-    ``all_finite`` promises that there are none. ``memory`` is that of the last result, empty at first.
-    """
-    with torch.no_grad():
-        known = None if all_finite else finite_mask(params)
-        if hasattr(divergence, "learn"):
-            memory = memory or start_memory(divergence, batches, generator)  # type: ignore[arg-type]
-            if memory:  # empty where there is nothing to learn, such as for an exact critic
-                weights = params if known is None else torch.where(known, params, 1)
-                memory = divergence.learn(batches, weights, memory, generator)
-                batches = replace(batches, memory=memory)
-        problem = divergence.problem(batches)
-        start = params if known is None else torch.where(known, params, problem.initial())
-        end = descend(problem, start, divergence.step_size, steps)
-        if batches.membership_train is None:  # all samples are included
-            params = end
-        else:
-            included = batches.included_train if divergence.side == "train" else batches.included_val
-            params, end = torch.where(included, end, params), torch.where(included, end, start)
-        # Negligible weights become zero: they would make denormal gradients, which are many times slower on a CPU.
-        weights = torch.threshold(problem.weights(end), NEGLIGIBLE, 0)
-        return EstimationResult(problem, start, end, params, weights, memory)
-
-
-def start_memory(divergence: Learner, batches: MatchedBatches, generator: Generator) -> dict[str, Tensor]:
-    """The first memory of a divergence that learns, for z of this shape."""
-    return divergence.start(batches.z_train.shape[1], batches.num_groups, batches.z_train, generator)
-
-
-def descend(problem: Problem, params: Tensor, step_size: float, steps: int) -> Tensor:
-    """params <- project(params - eta dJ/dparams), ``steps`` times."""
-    for _ in range(steps):
-        params = problem.project(params.sub(scaled_gradient(problem, params), alpha=step_size))
-    return params
-
-
-def scaled_gradient(problem: Problem, params: Tensor) -> Tensor:
-    """dJ/dparams, times the problem's ``step_scale`` if it has one (MMD's local step). A step is eta times this."""
-    scale: Tensor | None = getattr(problem, "step_scale", None)
-    return problem.gradient(params) if scale is None else scale * problem.gradient(params)
 
 
 def _check_state(state: State | None, size: int, divergence: Divergence, like: Tensor) -> State:

@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from adiw.matching.batches import none_if_true
 from adiw.reweighting.sample_index import write_by_index
-from adiw.reweighting.weight_state import Step, WeightState
+from adiw.reweighting.step import Step
+from adiw.reweighting.weight_state import WeightState
 
 EARLY_STEPS = 100  # losses are recorded in the first epoch and at least so many steps: before a network memorises
 
 
-class LoopRecord(nn.Module):
+class SampleRecord(nn.Module):
     """Early losses, labels and last predictions of all training samples, for the verdict and the alarms.
 
     Where the trusted samples are part of the training set, at ``trusted_index``, ``early`` is the last loss of each
@@ -35,6 +36,7 @@ class LoopRecord(nn.Module):
         self.register_buffer("labels", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("predicted", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("is_trusted", torch.zeros(num_train, dtype=torch.bool), persistent=False)
+        self._late = False  # whether the early steps are known to be over
         self.mark_trusted(trusted_index)
 
     def mark_trusted(self, trusted_index: Tensor | None) -> None:
@@ -57,8 +59,11 @@ class LoopRecord(nn.Module):
         if labels is not None and predicted is not None:
             self.labels.index_copy_(0, step.index, labels)
             self.predicted.index_copy_(0, step.index, predicted)
+        if self._late or not (self.joined or val_losses is not None):
+            return
         late = none_if_true((state.seen_samples > self.num_train) & (state.seen_steps > EARLY_STEPS))
-        if late is None or not (self.joined or val_losses is not None):
+        if late is None:
+            self._late = True
             return
         if val_losses is not None and not self.joined:
             losses = (val_losses[:, 0] < losses[:, None]).float().mean(1)
@@ -85,10 +90,11 @@ class LoopRecord(nn.Module):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
         for name in ("early", "labels", "predicted"):  # states of earlier versions have no record
             state.setdefault(prefix + name, getattr(self, name))
+        self._late = False
         super()._load_from_state_dict(state, prefix, *arguments)
 
     def __repr__(self) -> str:
-        return "LoopRecord()"
+        return "SampleRecord()"
 
 
 def class_columns(outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -1,0 +1,97 @@
+"""The samples of one step, gathered from all processes, and the weighted mean of their losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from adiw.distributed.process_group import Processes
+
+
+@dataclass(frozen=True)
+class GatheredBatch:
+    """The batch of one step: g samples from all processes, of which ``count`` belong to this process."""
+
+    index: Tensor  # (g,) in the training set; ``PADDING`` where a process has fewer samples than another
+    losses: Tensor  # (g,) without gradient, nan where ``index`` pads
+    sizes: Tensor | None  # (g,) number of elements of each sample, zero where ``index`` pads; None: the same for all
+    columns: Sequence[Tensor | None]  # what else was gathered, (g, ...); None where a column was None
+    count: int
+    checked: bool  # whether every index is known to be in the training set
+    distinct: bool  # whether every sample is known to occur only once
+    processes: Processes
+    starts_group: bool  # whether this is the first step of several processes
+
+
+@dataclass(frozen=True)
+class Step:
+    """The samples of one step: g from all processes, of which n belong to this process."""
+
+    index: Tensor  # (g,) in the training set; its size for rows that pad and for bad indices
+    finite: Tensor  # (g,) whether the loss is finite
+    sizes: Tensor | None  # (g,) number of elements of each sample; None: the same for all
+    num_samples: int | Tensor  # of all processes, without padding
+    count: int  # n
+    num_train: int  # the size of the training set
+    past_warmup: Tensor | None  # a boolean on the device, None if known to be true
+    distinct: bool  # whether every sample is known to occur only once
+    processes: Processes
+    starts_group: bool  # whether this is the first step of several processes
+
+    @property
+    def is_sample(self) -> Tensor:
+        """(g,) false for rows that pad."""
+        return self.index < self.num_train
+
+    @property
+    def local_finite(self) -> Tensor:
+        """(n,) whether the loss is finite, for the samples of this process."""
+        return self.local(self.finite)
+
+    def local(self, values: Tensor) -> Tensor:
+        """The rows (n,) of this process in ``values`` (g,)."""
+        return values if len(values) == self.count else values.narrow(0, self.processes.offset, self.count)
+
+
+@dataclass(frozen=True)
+class WeightedMean:
+    """mean(w * loss) of a batch as a function of this process's losses (n,): a sum with constant factors."""
+
+    slope: Tensor  # (n,) factor of each loss, zero where the loss is not finite
+    finite: Tensor  # (n,) whether the loss is finite
+
+    @classmethod
+    def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
+        """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
+        finite, weights, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
+        if step.sizes is not None:
+            weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
+        slope = torch.where(finite, weights, 0)
+        return cls(slope / step.processes.divisor(total) if divide else slope, finite)
+
+    def clone(self) -> WeightedMean:
+        """A copy in its own memory."""
+        return WeightedMean(self.slope.clone(), self.finite.clone())
+
+    def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
+        """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
+        zero_gradient(outputs, self.finite)
+        return torch.dot(torch.where(self.finite, losses, 0), self.slope)
+
+
+def zero_gradient(outputs: Any, finite: Tensor) -> None:
+    """Zero the gradient of the outputs of samples whose loss is not finite.
+
+    A weight of zero does not do that: zero times an infinite derivative is not a number.
+    """
+    if isinstance(outputs, Tensor):
+        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
+            rows = finite.view(-1, *[1] * (outputs.ndim - 1))
+            outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
+    elif isinstance(outputs, (Mapping, tuple, list)):
+        for part in outputs.values() if isinstance(outputs, Mapping) else outputs:
+            zero_gradient(part, finite)
