@@ -161,16 +161,14 @@ def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def _evidence(rank: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Tensor, count: Tensor) -> Tensor:
-    """The one-sided two-sample Kolmogorov-Smirnov test, from 0 to 1; zero before any loss is known."""
-    size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
-    return (size * _excess(rank, valid, count_trusted).square() / EVIDENCE - 1).clamp(0, 1)
+    """The one-sided two-sample Kolmogorov-Smirnov test, from 0 to 1; zero before any loss is known.
 
-
-def _excess(rank: Tensor, valid: Tensor, count: Tensor) -> Tensor:
-    """max over u of F(u) - u for the distribution function F of the ranks (m,): one-sided Kolmogorov-Smirnov."""
+    Its statistic is max over u of F(u) - u for the distribution function F of the ranks.
+    """
     ordered = rank.where(valid, torch.inf).sort().values
-    steps = torch.arange(1, len(rank) + 1, device=rank.device) / count
-    return (steps - ordered).amax().clamp_min(0)
+    excess = (torch.arange(1, len(rank) + 1, device=rank.device) / count_trusted - ordered).amax().clamp_min(0)
+    size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
+    return (size * excess.square() / EVIDENCE - 1).clamp(0, 1)
 
 
 def _part(rank: Tensor, parts: int) -> Tensor:
