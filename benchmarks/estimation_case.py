@@ -53,13 +53,16 @@ class EstimationCase:
         model, criterion = nn.Linear(1, 2), nn.CrossEntropyLoss(reduction="none")
         trusted = TensorDataset(torch.zeros(val, 1), torch.arange(val) % 2)
         common: dict[str, Any] = {"val_batch": val, "warmup_steps": 0, "generator": random}
+        caution = {"cautious": False}  # the estimate of the divergence alone
         if method == "diw":
             solve: Any = solver
             self.reweight: Any = DIW(model, criterion, trusted, num_train, solver=solve, **common)
         else:
             transform: Any = "loss" if classes is None else Features(None, num_classes=classes)
             divergence = DIVERGENCES[method]
-            self.reweight = ADIW(model, criterion, trusted, num_train, divergence, transform=transform, **common)
+            self.reweight = ADIW(
+                model, criterion, trusted, num_train, divergence, transform=transform, **common, **caution
+            )
         self.reweight.to(device)
         self.index = (torch.arange(train) * (num_train // train)).to(device)
         self.train = _transformed(train, classes, random, device)

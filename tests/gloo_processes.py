@@ -99,7 +99,8 @@ def train(
     if method in (ADIW, DIW):
         given = {"warmup_steps": 2, **given}
     if method is ADIW:
-        given = {"val_every": 1, **given}  # the trusted samples are gathered in each step
+        # The trusted samples are gathered in each step, and the labels are random: no evidence would move a weight.
+        given = {"val_every": 1, "cautious": False, **given}
     if method is MWNet:
         given["optimizer"] = optimizer
     reweight = method(model, nn.CrossEntropyLoss(reduction="none"), trusted, NUM_TRAIN, **given).double()

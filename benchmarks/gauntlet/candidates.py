@@ -95,9 +95,8 @@ class Weighting:
         self.criterion = criterion_for(num_classes)
         self.comparable = ComparableLosses(self.criterion, candidate.compare if num_classes else None)
         trusted = TensorDataset(x_trusted, y_trusted)
-        self.reweight = adiw.ADIW(
-            network, self.comparable, trusted, len(y_train), candidate.divergence, mean_one=candidate.mean_one
-        )
+        settings = {"mean_one": candidate.mean_one, "cautious": False}
+        self.reweight = adiw.ADIW(network, self.comparable, trusted, len(y_train), candidate.divergence, **settings)
         self.factor: Tensor | None = None  # (num_classes,)
         self.steps = 0
 

@@ -14,6 +14,7 @@ from adiw.reweighting.rank_estimator import RATE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting
+from benchmarks.gauntlet.records import settings_of
 from benchmarks.gauntlet.task import Length, Split, Task
 from benchmarks.gauntlet.training import criterion_for, fit
 
@@ -28,11 +29,11 @@ class Method:
     fits: Callable[[Task], bool] = lambda task: True
 
 
-def divergence(name: str, split: Split, length: Length) -> Outcome:
+def divergence(name: str, split: Split, length: Length, cautious: bool = True) -> Outcome:
     """adiw as the README has it: a divergence by its defaults; the trusted samples are not trained on."""
     network, criterion = split.network(), criterion_for(split.num_classes)
     trusted = TensorDataset(split.x_trusted, split.y_trusted)
-    reweight = adiw.ADIW(network, criterion, trusted, len(split.y_train), name)
+    reweight = adiw.ADIW(network, criterion, trusted, len(split.y_train), name, cautious=cautious)
     fit(network, split.x_train, split.y_train, reweight, length)
     return outcome_of(split, network, reweight.weights)
 
@@ -91,7 +92,8 @@ METHODS: dict[str, Method] = {
         for data in ("train", "trusted")
     },
     **{
-        name: Method("divergence", partial(divergence, name), repr(kind())) for name, kind in adiw.DIVERGENCES.items()
+        name: Method("divergence", partial(divergence, name), settings_of(kind))
+        for name, kind in adiw.DIVERGENCES.items()
     },
     "default": Method("candidate", partial(default, RATE), f"no settings (rate {RATE}), trusted samples joined"),
     "default-apart": Method(

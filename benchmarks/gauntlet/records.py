@@ -24,6 +24,11 @@ def append(record: Record, path: Path = RESULTS) -> None:
         file.write((json.dumps(record) + "\n").encode())
 
 
+def settings_of(kind: type[adiw.divergences.Divergence]) -> str:
+    """The recorded settings of a divergence: its defaults, in ``adiw.ADIW`` by its defaults."""
+    return f"{kind()!r}, cautious"
+
+
 def read(tasks: dict[str, Task], path: Path = RESULTS) -> dict[Key, Record]:
     """The last record of each key whose task and divergence still have the recorded settings; cut lines are skipped.
 
@@ -39,6 +44,6 @@ def read(tasks: dict[str, Task], path: Path = RESULTS) -> dict[Key, Record]:
         if task is None or record["settings"]["task"] != task.settings():
             continue
         kind = adiw.DIVERGENCES.get(record["method"])
-        if kind is None or record["settings"]["method"] == repr(kind()):
+        if kind is None or record["settings"]["method"] == settings_of(kind):
             found[record["task"], record["method"], record["seed"]] = record
     return found

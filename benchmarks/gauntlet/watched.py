@@ -45,7 +45,7 @@ def train_watched(name: str, split: Split, task: Task) -> Watched:
     network, trusted, join = split.network(), TensorDataset(split.x_trusted, split.y_trusted), name == JOINED
     train_set = adiw.Indexed(TensorDataset(split.x_train, split.y_train), trusted if join else None)
     criterion, val_set = criterion_for(split.num_classes), train_set.trusted if join else trusted
-    reweight = adiw.ADIW(network, criterion, val_set, len(train_set), None if join else name)
+    reweight = adiw.ADIW(network, criterion, val_set, len(train_set), None if join else name, cautious=False)
     epoch, accuracies = max(1, len(train_set) // task.length.batch), []
 
     def look(step: int) -> None:

@@ -125,20 +125,27 @@ def test_estimate_weights_with_many_steps_is_kliep():
     assert np.sqrt(np.mean(difference**2)) < 0.05
 
 
-def test_leave_one_out_score_equals_leaving_each_pair_out():
-    from adiw.classic.ulsif import LeaveOneOut
+def test_held_out_terms_are_those_of_coefficients_of_the_other_folds():
+    from adiw.classic.least_squares import _held_out, moments, solve
 
-    train, test = gaussian_shift().sample(4, 30, 30)
-    psi_train, psi_test = rbf_features(train, test[:10], WIDTH), rbf_features(test, test[:10], WIDTH)
-    n, m, penalty, scores = len(train), len(test), 0.1, []
-    for i in range(n):
-        rest_train, rest_test = np.delete(psi_train, i, 0), np.delete(psi_test, i, 0)
-        H = rest_train.T @ rest_train / (n - 1) + penalty * np.eye(10)
-        coef = np.maximum(np.linalg.solve(H, rest_test.mean(0)), 0)
-        scores.append((psi_train[i] @ coef) ** 2 / 2 - psi_test[i] @ coef)
-    H = psi_train.T @ psi_train / n
-    assert LeaveOneOut(H, psi_train, psi_test, n).score(penalty) == pytest.approx(np.mean(scores), abs=1e-10)
-    assert m == n
+    train, test = gaussian_shift().sample(4, 30, 20)
+    fold_train, fold_test = np.arange(30) % 5, np.arange(20) % 5
+    each = [moments(train[fold_train == k], test[fold_test == k], test[:10], WIDTH, 0.2) for k in range(5)]
+    fit, square = _held_out(each, [0.01, 0.3])
+    for k, (H, h) in enumerate(each):
+        rest = moments(train[fold_train != k], test[fold_test != k], test[:10], WIDTH, 0.2)
+        for at, penalty in enumerate((0.01, 0.3)):
+            coef = solve(*rest, penalty)
+            assert (fit[k, at], square[k, at]) == pytest.approx((h @ coef, coef @ H @ coef), abs=1e-12)
+
+
+def test_the_widest_of_the_widths_with_equal_scores_is_chosen():
+    from adiw.classic.least_squares import _widest
+
+    noise = np.array([0.3, -0.3, 0.2, -0.2])[:, None]
+    narrow, wide, widest = -1.001 + 0 * noise, -1.0 + noise, -0.5 + noise
+    values = np.stack([np.hstack([part, part + 0.1]) for part in (narrow, wide, widest)])
+    assert _widest(values) == (1, 0)
 
 
 def test_block_problem_is_the_divergences_problem():

@@ -131,7 +131,7 @@ def test_every_option_reaches_the_settings(adiw: Command) -> None:
     given = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", value)]
     assert adiw("run", "--out", "r", *given, *flags).code == 0
     config = json.loads(Path("r/config.json").read_text())
-    on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16"), True)
+    on = dict.fromkeys(("exact", "mean_one", "channels_last", "bf16", "cautious"), True)  # the last by default
     others = {"dataset": "digits", "step": None, "solver": "gpu"}
     others |= dict.fromkeys(("path", "target", "trusted_file", "trusted_folder"))
     assert config == {**options, **on, **others}

@@ -86,7 +86,13 @@ def tensor_parallel(rank: int, size: int) -> dict[str, Any]:
     parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     fully_shard(model, mesh=mesh["data"])
     group = mesh["data"].get_group()
-    settings: dict[str, Any] = {"divergence": KL(), "val_every": 1, "warmup_steps": 2, "val_batch": 17}
+    settings: dict[str, Any] = {
+        "divergence": KL(),
+        "val_every": 1,
+        "warmup_steps": 2,
+        "val_batch": 17,
+        "cautious": False,
+    }
     generator = Generator().manual_seed(rank)  # shared state must come from the first process
     reweight = ADIW(model, CRITERION, val, NUM_TRAIN, **settings, generator=generator, process_group=group).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

@@ -37,7 +37,7 @@ DEFAULTS: list[tuple[Divergence, dict[str, Any]]] = [
     ),
     (Relative(), {"width": 0.01, "step_size": 0.1, "alpha": 0.2, "penalty": 1e-5}),
     (Power(), {"width": 0.5, "step_size": 0.5, "power": 1.0, "update": "rescale"}),
-    (Hellinger(), {"width": 0.5, "step_size": 0.01, "power": -0.5, "update": "rescale"}),
+    (Hellinger(), {"width": "auto", "step_size": 0.01, "power": -0.5, "update": "rescale"}),
     (JensenShannon(), {"width": 0.5, "step_size": 0.5, "update": "rescale"}),
     (Energy(), {"step_size": 0.05, "scale": "auto"}),
     (Sliced(), {"step_size": 0.03, "scale": "auto", "directions": 64}),

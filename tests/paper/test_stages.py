@@ -24,13 +24,12 @@ from paper.profiler.stages import STAGES, StagedStep, one_loader, one_loader_per
 
 CPU, CLASSES, STEPS = torch.device("cpu"), 3, 9
 CRITERION = nn.CrossEntropyLoss(reduction="none")
+EXACT: dict[str, Any] = {"exact": True, "val_every": 1, "warmup_steps": 2, "cautious": False}
 METHODS: dict[str, Callable[[nn.Module, Any, int], ADIW | DIW]] = {
-    "mmd": lambda *basics: ADIW(*weighted(basics), MMD(width=0.3), exact=True, val_every=1, warmup_steps=2),
-    "kl": lambda *basics: ADIW(*weighted(basics), KL(), exact=True, val_every=1, warmup_steps=2),
-    "wasserstein": lambda *basics: ADIW(*weighted(basics), Wasserstein(), exact=True, val_every=1, warmup_steps=2),
-    "features": lambda *basics: ADIW(
-        *weighted(basics), KL(), exact=True, val_every=1, warmup_steps=2, transform=features()
-    ),
+    "mmd": lambda *basics: ADIW(*weighted(basics), MMD(width=0.3), **EXACT),
+    "kl": lambda *basics: ADIW(*weighted(basics), KL(), **EXACT),
+    "wasserstein": lambda *basics: ADIW(*weighted(basics), Wasserstein(), **EXACT),
+    "features": lambda *basics: ADIW(*weighted(basics), KL(), **EXACT, transform=features()),
     "diw": lambda *basics: DIW(*weighted(basics), warmup_steps=2),
 }
 

@@ -52,7 +52,7 @@ VAL = torch.linspace(0.05, 1.0, 12)
 
 def echo(num_train: int = 20, divergence: Any = "kl", **settings: Any) -> tuple[Echo, ADIW]:
     model = Echo()
-    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
+    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), "cautious": False, **settings}
     return model, ADIW(
         model, echo_loss, TensorDataset(VAL, VAL), num_train, divergence, **{"val_every": 1, **settings}
     )
@@ -279,7 +279,7 @@ def test_exact_takes_z_from_a_separate_pass_in_evaluation_mode() -> None:
     model.register_forward_hook(lambda module, *_: calls.append(module.training))
     x, y = torch.randn(9, 3), torch.randint(2, (9,))
     val_set = TensorDataset(torch.randn(12, 3), torch.randint(2, (12,)))
-    reweight = ADIW(model, CROSS_ENTROPY, val_set, 9, MMD(width=0.3), warmup_steps=0, exact=True)
+    reweight = ADIW(model, CROSS_ENTROPY, val_set, 9, MMD(width=0.3), warmup_steps=0, exact=True, cautious=False)
     loss = reweight(model(x), y, torch.arange(9), inputs=x)
     assert calls == [True, False, False]
     assert loss.requires_grad

@@ -35,7 +35,7 @@ def first_column(outputs: Tensor, targets: object) -> Tensor:
 def make(x_val: Array, y_val: Array, divergence: Any, **settings: Any) -> ADIW:
     val_set = TensorDataset(torch.tensor(x_val), torch.tensor(y_val))
     generator = Generator().manual_seed(SEED)
-    settings = {"val_batch": VAL_BATCH, "warmup_steps": 0, "generator": generator, **settings}
+    settings = {"val_batch": VAL_BATCH, "warmup_steps": 0, "generator": generator, "cautious": False, **settings}
     return ADIW(Rows(), first_column, val_set, NUM_TRAIN, divergence, **{"val_every": 1, **settings}).double()
 
 

@@ -28,7 +28,7 @@ def train(
     torch.manual_seed(0)
     model = nn.Linear(8, 4)
     trusted: Any = TensorDataset(torch.randn(40, 8, generator=random), torch.randint(4, (40,), generator=random))
-    if divergence is None:  # smaller losses than those of the training samples
+    if transform == "loss":  # smaller losses than those of the training samples
         trusted = TensorDataset(trusted.tensors[0], model(trusted.tensors[0]).argmax(1))
     if joined:
         trusted = adiw.Indexed([None] * (NUM_TRAIN - 40), trusted).trusted

@@ -33,7 +33,7 @@ class Echo(nn.Module):
 
 
 def make(divergence: Any, val: Tensor = VAL, **settings: Any) -> ADIW:
-    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
+    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), "cautious": False, **settings}
     return ADIW(
         Echo(),
         lambda outputs, targets: outputs,

@@ -90,6 +90,7 @@ def start(settings: dict[str, Any], seed: int = 0) -> Run:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     generator = Generator().manual_seed(seed)
     settings = {"val_batch": 8, "warmup_steps": 1, "generator": generator, "val_set": VAL, **settings}
+    settings = {"cautious": False, **settings}
     return Run(model, optimizer, ADIW(model, CROSS_ENTROPY, num_train=NUM_TRAIN, **settings))
 
 
@@ -177,7 +178,9 @@ def test_a_state_with_other_settings_is_an_error(settings: dict[str, Any], named
 
 def test_a_state_of_another_training_set_is_an_error() -> None:
     state = start({"divergence": KL()}).reweight.state_dict()
-    fresh = ADIW(nn.Linear(5, 3), CROSS_ENTROPY, VAL, NUM_TRAIN + 1, KL(), val_batch=8, warmup_steps=1)
+    fresh = ADIW(
+        nn.Linear(5, 3), CROSS_ENTROPY, VAL, NUM_TRAIN + 1, KL(), val_batch=8, warmup_steps=1, cautious=False
+    )
     expected = rf"{NUM_TRAIN} training samples, but there are {NUM_TRAIN + 1} now: .*the same training set"
     with pytest.raises(ValueError, match=expected):
         fresh.load_state_dict(state)

@@ -39,6 +39,7 @@ class Net(nn.Module):
 
 def make(model: nn.Module, criterion: Criterion = CROSS_ENTROPY, val: Any = VAL, **settings: Any) -> ADIW:
     settings = {"divergence": "kl", "warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
+    settings = {"cautious": False, **settings}
     return ADIW(model, criterion, val, len(X), **settings)
 
 

@@ -165,7 +165,7 @@ def modes(net: Net, reweight: ADIW, step: int) -> None:
         {"joined": True},
         {"divergence": "kl"},
         {"divergence": "mmd", "val_refresh": 3, "val_every": 1},
-        {"divergence": "wasserstein", "exact": True, "mean_one": True},
+        {"divergence": "wasserstein", "exact": True, "mean_one": True, "cautious": False},
         {"transform": Features("body", num_classes=4)},
         {"divergence": "kl", "forward": lambda model, batch: (model(batch[0]), batch[1])},
     ],

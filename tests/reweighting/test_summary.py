@@ -32,7 +32,7 @@ class Scale(nn.Module):
 
 def make(divergence: Any, num_train: int = 8, **settings: Any) -> tuple[nn.Module, ADIW]:
     model = Scale()
-    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), **settings}
+    settings = {"warmup_steps": 0, "generator": Generator().manual_seed(0), "cautious": False, **settings}
     val_set = TensorDataset(VAL, VAL)
     return model, ADIW(model, lambda o, t: o, val_set, num_train, divergence, **{"val_every": 1, **settings}).double()
 

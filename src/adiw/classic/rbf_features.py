@@ -14,6 +14,7 @@ from adiw.argument_checks import is_positive
 
 Array = NDArray[np.float64]
 Width = float | Literal["cv", "median"]
+WIDTHS = (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)  # that "cv" tries, times the median distance
 CHUNK = 10_000  # rows of a kernel matrix in memory at a time
 
 
@@ -56,13 +57,15 @@ def choose_centres(X_test: Array, count: int, random: np.random.RandomState) -> 
     return X_test[np.sort(random.permutation(len(X_test))[:count])]
 
 
-def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:
-    """The given width; the median distance for "median"; a tenth of it to twice it for "cv"."""
+def widths_to_try(
+    width: Width, X_train: Array, X_test: Array, random_state: Any, factors: tuple[float, ...] = WIDTHS
+) -> list[float]:
+    """The given width; the median distance for "median"; the ``factors`` of it for "cv"."""
     if isinstance(width, str) and width in ("cv", "median"):
         median = median_distance(X_train, X_test, check_random_state(random_state))
         if width == "median" or len(X_test) == 1:  # one test point cannot be held out
             return [median]
-        return [median * factor for factor in (0.1, 0.15, 0.25, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)]
+        return [median * factor for factor in factors]
     if not is_positive(width):
         raise ValueError(f'width must be a positive number, "median" or "cv", got {width!r}')
     return [float(width)]

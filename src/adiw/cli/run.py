@@ -151,7 +151,7 @@ def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Se
     """The settings of the run and its folder; a resumed run has the settings in its folder."""
     if resume and out is not None:
         return resumed_settings(out, given), out
-    settings = resolve({"hold_out": HOLD_OUT, **given})
+    settings = resolve({"hold_out": HOLD_OUT, "cautious": True, **given})
     folder = out or Path("runs") / f"{settings.dataset}-{settings.method.replace(':', '.')}-{settings.seed}"
     return (resumed_settings(folder, given) if resume else settings), folder
 

@@ -12,6 +12,7 @@ from adiw.divergences.density_ratio import DensityRatioProblem, kernel_model
 from adiw.divergences.settings import RatioSettings, check_setting
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, is_included, per_sample
+from adiw.matching.kernels import Width
 from adiw.matching.projections import smallest_mass
 
 
@@ -61,6 +62,7 @@ class Hellinger(Power):
     [1.5, 1.5, 0.0]
     """
 
+    width: Width = "auto"  # the square of a kernel of a fixed width is too narrow where losses are close together
     step_size: float = 0.01  # of a steep objective
     power: float = -0.5
 

@@ -127,7 +127,10 @@ def parse_settings(kind: type[Divergence], text: str) -> dict[str, Any]:
             raise ValueError(f"settings of {kind.__name__}: expected key=value, got {part!r}")
         if key not in known:
             raise ValueError(f"{kind.__name__} has no setting {key!r}: expected {', '.join(known)}")
-        found[key] = _value(value, known[key].default)
+        try:
+            found[key] = _value(value, known[key].default)
+        except ValueError as error:
+            raise ValueError(f"{kind.__name__}: {key}: {error}") from None
     return found
 
 
@@ -136,7 +139,9 @@ def _value(text: str, default: Any) -> Any:
     if text.lower() == "none":
         return None
     if isinstance(default, bool):
-        return BOOLEANS.get(text.lower(), text)
+        if text.lower() not in BOOLEANS:
+            raise ValueError(f"expected true or false, got {text!r}")
+        return BOOLEANS[text.lower()]
     for number in (int, float) if isinstance(default, int) else (float,):
         try:
             return number(text)

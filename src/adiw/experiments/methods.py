@@ -105,6 +105,7 @@ def _adiw(kind: type[Divergence] | None) -> Builder:
             None if kind is None else divergence_of(kind, settings),
             transform=_features(context) if settings.transform == "features" else "loss",
             exact=settings.exact,
+            cautious=settings.cautious,
             mean_one=settings.mean_one,
             cap=settings.cap,
             min_ess=settings.min_ess,

@@ -151,6 +151,12 @@ class Settings:
         recorded=False,
         many=True,
     )
+    cautious: bool = _method(
+        False,
+        "Change the weights only as far as there is evidence that trusted losses are smaller; not in the paper",
+        unset="--cautious, in recipes --no-cautious",
+        recorded=False,
+    )
     exact: bool = _method(False, "Match losses or features of a separate evaluation-mode pass, as in the paper")
     val_batch: int = _method(256, "Trusted samples that are matched with each training batch", rule=_count(1))
     val_refresh: int | None = _method(None, "Trusted samples of this batch that are evaluated at a time", unset="all")

@@ -54,14 +54,7 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWe
     >>> [round(w, 2) for w in table.at(torch.tensor([0.1, 5.5])).tolist()]
     [1.75, 0.0]
     """
-    valid = trusted.isfinite()
-    count_trusted = valid.sum().clamp_min(1)
-    ranked = train.where(train.isfinite(), torch.inf).sort().values
-    count = (ranked < torch.inf).sum().clamp_min(1)
-    losses = trusted.where(valid, torch.inf)
-    ends = (torch.searchsorted(ranked, losses), torch.searchsorted(ranked, losses, right=True))
-    rank = ((ends[0] + ends[1]) / (2 * count)).clamp_max(1)
-
+    valid, count_trusted, ranked, count, rank = _ranks(train, trusted)
     parts = num_parts(len(trusted))
     numbers = torch.arange(parts, device=train.device)
     shares = ((_part(rank, parts)[:, None] == numbers) & valid[:, None]).sum(0) / count_trusted
@@ -71,10 +64,19 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWe
     if sharpen:
         right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
         weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
-    pairs = valid.sum() * (ranked < torch.inf).sum()
-    size = pairs / (count_trusted + count)  # of the two-sample Kolmogorov-Smirnov test; zero before any loss is known
-    evidence = (size * _excess(rank, valid, count_trusted).square() / EVIDENCE - 1).clamp(0, 1)
+    evidence = _evidence(rank, valid, count_trusted, ranked, count)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
+
+
+def evidence_of_smaller(train: Tensor, trusted: Tensor) -> Tensor:
+    """Evidence that trusted losses (m,) are smaller than training losses (n,): from 0 (none) to 1, a scalar.
+
+    >>> small, large = torch.linspace(0, 1, 50), torch.linspace(1, 2, 50)
+    >>> float(evidence_of_smaller(large, small)), float(evidence_of_smaller(small, large))
+    (1.0, 0.0)
+    """
+    valid, count_trusted, ranked, count, rank = _ranks(train, trusted)
+    return _evidence(rank, valid, count_trusted, ranked, count)
 
 
 def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
@@ -145,11 +147,28 @@ def decreasing(values: Tensor) -> Tensor:
     return largest.where(length > 0, torch.inf).amin(0)
 
 
-def _excess(rank: Tensor, valid: Tensor, count: Tensor) -> Tensor:
-    """max over u of F(u) - u for the distribution function F of the ranks (m,): one-sided Kolmogorov-Smirnov."""
+def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Which trusted losses are finite, and how many; the training losses in order, and how many are finite; ranks.
+
+    The rank of a trusted loss, (m,), is the share of the training losses below it.
+    """
+    valid = trusted.isfinite()
+    ranked = train.where(train.isfinite(), torch.inf).sort().values
+    count = (ranked < torch.inf).sum().clamp_min(1)
+    losses = trusted.where(valid, torch.inf)
+    ends = (torch.searchsorted(ranked, losses), torch.searchsorted(ranked, losses, right=True))
+    return valid, valid.sum().clamp_min(1), ranked, count, ((ends[0] + ends[1]) / (2 * count)).clamp_max(1)
+
+
+def _evidence(rank: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Tensor, count: Tensor) -> Tensor:
+    """The one-sided two-sample Kolmogorov-Smirnov test, from 0 to 1; zero before any loss is known.
+
+    Its statistic is max over u of F(u) - u for the distribution function F of the ranks.
+    """
     ordered = rank.where(valid, torch.inf).sort().values
-    steps = torch.arange(1, len(rank) + 1, device=rank.device) / count
-    return (steps - ordered).amax().clamp_min(0)
+    excess = (torch.arange(1, len(rank) + 1, device=rank.device) / count_trusted - ordered).amax().clamp_min(0)
+    size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
+    return (size * excess.square() / EVIDENCE - 1).clamp(0, 1)
 
 
 def _part(rank: Tensor, parts: int) -> Tensor:

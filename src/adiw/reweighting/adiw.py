@@ -80,6 +80,8 @@ class ADIW(nn.Module):
             not stored by index: they need ``num_train=None``.
         process_group: PyTorch's group of the processes that have different parts of the batch (data-parallel ones);
             None for all.
+        cautious: a step on a divergence of losses counts as far as there is evidence that trusted losses are smaller
+            than those of the batch; without any, the weights stay as they are. False for the paper's Algorithm 1.
 
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
@@ -115,6 +117,7 @@ class ADIW(nn.Module):
         generator: Generator | None = None,
         unit: Literal["sample", "element"] = "sample",
         process_group: Any = None,
+        cautious: bool = True,
     ) -> None:
         super().__init__()
         check_count("steps", steps, least=1)
@@ -132,6 +135,7 @@ class ADIW(nn.Module):
         self.evaluator = ModelEvaluator(model, criterion, forward, self.transform, elements)
         self.steps, self.exact, self.limits = steps, exact, Limits(mean_one, cap, min_ess)
         self.limited = self.limits != Limits()
+        self.cautious = cautious and self.divergence is not None and isinstance(self.transform, LossValue)
         self.randomness = ResumableGenerator(generator)
         self._open_stream = partial(
             ValidationStream,
@@ -177,7 +181,8 @@ class ADIW(nn.Module):
         if self.divergence is not None:
             window = self.weight_state.num_train if self.weight_state.is_stream else None
             num_val = self.val_stream.num_units
-            return DivergenceEstimator(self.divergence, self.transform, self.steps, self.randomness, num_val, window)
+            given = (self.divergence, self.transform, self.steps, self.randomness, num_val, window, self.cautious)
+            return DivergenceEstimator(*given)
         if self.unit == "element":
             return ElementRankEstimator()
         return self._rank_estimator(trusted_index)
@@ -491,7 +496,8 @@ class ADIW(nn.Module):
         stream = f"{sizes}, val_every={val_stream.every}"
         loop = f"steps={self.steps}, warmup_steps={state.warmup_steps}, exact={self.exact}"
         kind = f", unit={self.unit}, num_train=None" if state.is_stream else ""
-        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind})"
+        caution = ", cautious" if self.cautious else ""
+        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind}{caution})"
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from adiw.divergences import Divergence, Learner, Problem, learns
 from adiw.matching.batches import MatchedBatches, finite_mask, match
+from adiw.matching.loss_ranks import evidence_of_smaller
 from adiw.matching.weight_limits import NEGLIGIBLE
 from adiw.reweighting.loss_shapes import nearest
 from adiw.reweighting.resumable_generator import ResumableGenerator
@@ -48,7 +49,8 @@ class DivergenceEstimator(nn.Module):
 
     What the next step starts from, apart from the stored estimates, is kept here: ``coefficients``, one for each of
     ``num_val`` validation samples, or ``window_losses`` of a stream, whose last ``window`` samples have estimates;
-    and the ``memory`` of a divergence that learns (a critic network).
+    and the ``memory`` of a divergence that learns (a critic network). A ``cautious`` step counts as far as there is
+    evidence that trusted losses are smaller.
     """
 
     coefficients: Tensor
@@ -62,8 +64,10 @@ class DivergenceEstimator(nn.Module):
         randomness: ResumableGenerator,
         num_val: int,
         window: int | None,
+        cautious: bool = False,
     ) -> None:
         super().__init__()
+        self.cautious = cautious
         self.divergence, self.transform, self.steps, self.randomness = divergence, transform, steps, randomness
         self.memory: dict[str, Tensor] = {}
         self.last: EstimationResult | None = None
@@ -95,6 +99,9 @@ class DivergenceEstimator(nn.Module):
         self._keep(result, params, val.index, step.past_warmup)
 
         estimates = result.weights
+        if self.cautious:
+            old = params if self.by_train else self._old_estimates(step, train.z, state)
+            estimates = torch.lerp(old, estimates, evidence_of_smaller(train.z[:, 0], val.z[:, 0]))
         included = None if batches.membership_train is None else batches.included_train
         if included is not None:
             estimates = torch.where(included, estimates, state.read_estimates(step))

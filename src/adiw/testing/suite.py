@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from adiw.divergences import Problem, learns
-from adiw.matching.batches import MatchedBatches
+from adiw.matching.batches import MatchedBatches, match
 from adiw.reweighting.divergence_estimator import descend, run_estimation
 from adiw.testing.batches import NAN, Batch, with_excluded
 from adiw.testing.case import Case
@@ -275,6 +275,25 @@ def check_groups_may_be_none_when_no_sample_is_excluded(case: Case, batch: Batch
         assert learned(case, none).keys() == at.memory.keys()
 
 
+def check_groups_may_be_booleans_when_samples_are_excluded(case: Case, batch: Batch) -> None:
+    """A single group of scalars has booleans as groups, and z of excluded samples that no other is near."""
+    if batch.num_groups > 1 or batch.z_train.shape[1] > 1:
+        return
+    expected, none = setup(case, batch), batch.z_train.new_tensor([[NAN], [float("inf")]])
+    batches = match(torch.cat([batch.z_train, none]), torch.cat([batch.z_val, none]))
+    problem = case.divergence.problem(replace(batches, memory=expected.memory))
+    params = expected.feasible()
+    filled = torch.cat([params, params.new_tensor([7.0, -7.0])])
+    projected, gradient = problem.project(filled), problem.gradient(filled)
+    assert_close(problem.objective(projected), expected.problem.objective(params), **ROUNDING)
+    assert_close(projected[:-2], params, **ROUNDING)
+    assert_close(gradient[:-2], expected.problem.gradient(params), **ROUNDING)
+    assert bool((gradient[-2:] == 0).all()), "an excluded sample has a gradient"
+    assert_close(problem.initial()[:-2], expected.problem.initial(), **ROUNDING)
+    weights = expected.problem.weights(params)
+    assert_close(problem.weights(filled)[: len(weights)], weights, **ROUNDING)
+
+
 def check_no_value_is_read_by_the_host(case: Case, batch: Batch) -> None:
     """On the meta device tensors have no values: a Python branch on one, or an ``item()``, raises."""
     at = setup(case, batch)
@@ -320,5 +339,6 @@ CHECKS: list[Callable[[Case, Batch], None]] = [
     check_float32_is_close_to_float64,
     check_inputs_are_not_changed,
     check_groups_may_be_none_when_no_sample_is_excluded,
+    check_groups_may_be_booleans_when_samples_are_excluded,
     check_no_value_is_read_by_the_host,
 ]

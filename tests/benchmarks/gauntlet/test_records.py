@@ -54,7 +54,7 @@ def test_a_record_counts_while_its_task_has_the_same_settings(tmp_path: Path) ->
 def test_a_record_of_a_divergence_counts_while_its_defaults_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     settings = {"task": TASKS["cancer"].settings()}
-    today = record(method="kl") | {"settings": settings | {"method": repr(adiw.divergences.KL())}}
+    today = record(method="kl") | {"settings": settings | {"method": records.settings_of(adiw.divergences.KL)}}
     former = record(method="kl", seed=1) | {"settings": settings | {"method": "KL(width=7.0)"}}
     for made in (today, former):
         records.append(made, path)
