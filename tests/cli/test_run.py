@@ -25,8 +25,8 @@ def test_a_run_prints_its_accuracy_and_its_folder(adiw: Command) -> None:
     result = json.loads(Path("runs/digits-uniform-0/result.json").read_text())
     assert output.out == (
         f"uniform on digits, symmetric:0.4: accuracy {result['accuracy']:.2f}% (test set, epoch "
-        f"{result['best']['epoch']}, best of 2 on 30 held-out trusted samples; the last epoch has "
-        f"{result['last']['accuracy']:.2f}%)\nfiles are in runs/digits-uniform-0\n"
+        f"{result['best']['epoch']}: highest held-out accuracy of epochs 1 to 2, on 30 trusted samples; the "
+        f"last epoch has {result['last']['accuracy']:.2f}%)\nfiles are in runs/digits-uniform-0\n"
     )
     assert result["settings"]["hold_out"] == 0.3
     output = adiw(*RUN, "--hold-out", 0, "--out", "r")

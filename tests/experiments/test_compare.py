@@ -44,10 +44,10 @@ def test_a_run_is_compared_on_its_held_out_samples(tmp_path: Path) -> None:
     result = run_alternatives(given, tmp_path, None, CPU)
     assert json.loads((tmp_path / "result.json").read_text()) == result
     assert (result["verdict"]["shift"], result["accuracy"]) == (first["verdict"]["shift"], first["accuracy"])
-    rights = {
-        name: right_in_other_parts(torch.from_numpy(np.load(folder / "held_out.npy"))).double().mean().item()
-        for name, folder in [("adiw", tmp_path), *((n, tmp_path / "compare" / n) for n in alternatives(given))]
-    }
+    rights = {}
+    for name, folder in [("adiw", tmp_path), *((n, tmp_path / "compare" / n) for n in alternatives(given))]:
+        right = torch.from_numpy(np.load(folder / "held_out.npy"))
+        rights[name] = right_in_other_parts(right, warmup=int(name == "adiw")).double().mean().item()
     assert result["verdict"]["score"] == pytest.approx(100 * rights["adiw"])
     for each in result["verdict"]["comparison"]:
         assert each["score"] == pytest.approx(100 * rights[each["method"]])
@@ -90,6 +90,12 @@ def test_no_sample_judges_the_epoch_that_it_chose() -> None:
         judged.append(right_in_other_parts(right).double().mean().item())
     assert sum(chosen) / 200 > 0.6
     assert sum(judged) / 200 == pytest.approx(0.5, abs=4 * 0.5 / (40 * 200) ** 0.5)
+
+
+def test_a_verdict_does_not_choose_an_epoch_of_the_warm_up() -> None:
+    right = torch.tensor([[1, 1, 1, 1], [0, 0, 0, 0]], dtype=torch.bool)
+    assert [int(right_in_other_parts(right, warmup=epochs).sum()) for epochs in (0, 1)] == [4, 0]
+    assert bool(right_in_other_parts(right[:1], warmup=1).all())  # there is no other epoch
 
 
 def test_with_folds_every_trusted_sample_judges_once(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import torch
 
 from adiw.data import ImageFiles
 from adiw.engine import checkpoint
+from adiw.experiments import best_epoch
 from adiw.experiments import splits as splits_module
 from adiw.experiments.best_epoch import BestEpoch
-from adiw.experiments.checked_io import read_lines
+from adiw.experiments.checked_io import read_array, read_lines
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
@@ -76,6 +77,27 @@ def test_the_best_epoch_has_the_highest_accuracy_then_the_lowest_loss_then_comes
     assert model.weight.item() == 6
 
 
+def test_an_epoch_of_the_warm_up_is_kept_only_until_another_has_ended() -> None:
+    model, best, metrics = torch.nn.Linear(1, 1), BestEpoch(warmup=1), []
+    expected = [(1, "1 to 1"), (2, "2 to 2"), (2, "2 to 3"), (4, "2 to 4")]
+    for epoch, accuracy in enumerate((99.0, 80.0, 79.0, 81.0), start=1):
+        row = {"epoch": epoch, "accuracy": 0.0, "top5": 0.0, "held_out_accuracy": accuracy, "held_out_loss": 1.0}
+        metrics.append(row)
+        best.update(row, model)
+        found = best.record(metrics)["best"]
+        assert (found["epoch"], found["why"].rpartition("epochs ")[2]) == expected[epoch - 1]
+
+
+@pytest.mark.parametrize(("method", "epoch"), [("adiw", 2), ("adiw-kl", 2), ("diw", 2), ("uniform", 1), ("l2r", 1)])
+def test_a_run_does_not_keep_an_epoch_in_which_all_weights_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, epoch: int
+) -> None:
+    monkeypatch.setattr(best_epoch, "score", lambda row: -row["epoch"])  # the earlier, the better
+    assert finished(tmp_path, method=method, epochs=2)["best"]["epoch"] == epoch
+    weights = read_array(tmp_path / "weight_history.npy")
+    assert bool((weights[0] == 1).all()) is (method != "l2r")
+
+
 def finished(folder: Path, **given: Any) -> dict[str, Any]:
     return run(resolve({"hold_out": 0.3, **given}), folder, engine=Engine(CPU))
 
@@ -86,7 +108,8 @@ def test_the_network_and_the_figures_of_the_best_epoch_are_kept(tmp_path: Path) 
     metrics = read_lines(tmp_path / "metrics.jsonl")
     best = max(metrics, key=lambda row: (row["held_out_accuracy"], -row["held_out_loss"]))
     names = ("epoch", "accuracy", "top5", "held_out_accuracy", "held_out_loss")
-    assert result["best"] == {name: best[name] for name in names}
+    why = "highest held-out accuracy of epochs 1 to 60"
+    assert result["best"] == {name: best[name] for name in names} | {"why": why}
     assert result["last"] == {name: metrics[-1][name] for name in names}
     assert (result["accuracy"], result["top5"], result["held_out"]) == (best["accuracy"], best["top5"], 30)
     assert result["accuracy"] > result["last"]["accuracy"] + 5

@@ -395,6 +395,16 @@ def test_of_equal_scores_the_latest_is_kept_and_nan_never() -> None:
     assert best.scores == [-np.inf, 0.5, 0.7, 0.7, 0.6, -np.inf]
 
 
+def test_the_warm_up_is_not_kept_although_its_score_is_the_highest(
+    blobs: Noisy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = iter([0.9, 0.8, 0.7])
+    monkeypatch.setattr(ReweightedClassifier, "_score", lambda *given: next(falling))
+    fit = scaled(blobs).fit(small(epochs=3))
+    assert (fit.best_epoch_, fit.validation_scores_) == (2, [0.9, 0.8, 0.7])
+    assert not (fit.sample_weight_ == 1).all()
+
+
 def test_few_trusted_samples_are_not_split(blobs: Noisy) -> None:
     data = scaled(blobs)
     few = data._replace(X_val=data.X_val[:19], y_val=data.y_val[:19])

@@ -160,8 +160,8 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
     epochs = result["epochs"] + result.get("fine_tune_epochs", 0)
     figure = f"mean of the last {min(LAST, epochs)} of {epochs} epochs, {result['judged_on']}"
     if "best" in result:
-        held_out = f"best of {epochs} on {result['held_out']} held-out trusted samples"
-        figure = f"{result['judged_on']}, epoch {result['best']['epoch']}, {held_out}; "
+        best = f"{result['best']['why']}, on {result['held_out']} trusted samples"
+        figure = f"{result['judged_on']}, epoch {result['best']['epoch']}: {best}; "
         figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
     data = settings.dataset if settings.shift == "none" else f"{settings.dataset}, {settings.shift}"
     lines = [

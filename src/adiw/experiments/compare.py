@@ -16,6 +16,7 @@ from adiw.distributed.process_group import current_processes
 from adiw.experiments.best_epoch import right_in_other_parts
 from adiw.experiments.checked_io import Row, read_array, read_json
 from adiw.experiments.dead_run import DeadRunError
+from adiw.experiments.methods import find
 from adiw.experiments.run import FILES, Engine, run
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import Settings
@@ -105,7 +106,7 @@ def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict
     result: dict[str, Any] = read_json(out / "result.json")
     before: dict[str, Any] = result.get("verdict") or {"shift": {"found": None}, "after": None}
     shift, after = Shift(**before["shift"]), None if before["after"] is None else Shift(**before["after"])
-    right = {name: held_out_right(runs) for name, runs in folders.items()}
+    right = {name: held_out_right(runs, find(name).warmup) for name, runs in folders.items()}
     own = right.pop(method)
     if own is None:
         return {**result, "verdict": make_verdict(shift, after).as_dict()}
@@ -114,10 +115,11 @@ def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict
     return {**result, "verdict": verdict.as_dict()}
 
 
-def held_out_right(folders: list[Path]) -> Tensor | None:
+def held_out_right(folders: list[Path], warmup: int) -> Tensor | None:
     """(m,) which held-out samples of the runs in these folders are predicted correctly; None without any.
 
     Each is evaluated after an epoch that was chosen on other samples: those of the other folds, or the other half.
+    The first ``warmup`` epochs are not chosen.
     """
     files = [folder / "held_out.npy" for folder in folders]
     if not all(file.exists() for file in files):
@@ -125,7 +127,8 @@ def held_out_right(folders: list[Path]) -> Tensor | None:
     found = [torch.from_numpy(read_array(file)) for file in files]
     epochs = min(len(right) for right in found)
     fold = torch.arange(len(found)).repeat_interleave(torch.tensor([right.shape[1] for right in found]))
-    return right_in_other_parts(torch.cat([right[:epochs] for right in found], 1), fold if len(found) > 1 else None)
+    part = fold if len(found) > 1 else None
+    return right_in_other_parts(torch.cat([right[:epochs] for right in found], 1), part, warmup)
 
 
 def comparison_rows(out: Path, result: dict[str, Any], settings: Settings, folds: int = 1) -> list[Row]:

@@ -108,7 +108,8 @@ def verdict_of_run(training: TrainingRun) -> dict[str, Any] | None:
         return None
     rows = reweight.val_stream.batch_size
     shift, after = find_shift(reweight.record, reweight.weights, trusted_labels(training), rows)
-    right = right_in_other_parts(torch.stack(training.held_out)) if training.held_out else None
+    kept, warmup = training.held_out, training.method.warmup
+    right = right_in_other_parts(torch.stack(kept), warmup=warmup) if kept else None
     score = None if right is None else 100 * float(right.double().mean())
     return make_verdict(shift, after, score).as_dict()
 

@@ -54,12 +54,14 @@ class Method:
 
     trains_on: the training set ("all"), the trusted samples alone, or both together ("mixed").
     fine_tunes: whether epochs on the trusted samples follow.
+    warmup: first epochs, in which all weights are one; none of them is kept as the best.
     """
 
     build: Builder
     about: str
     trains_on: Literal["all", "trusted", "mixed"] = "all"
     fine_tunes: bool = False
+    warmup: int = 0
 
     def train_set(self, splits: Splits) -> Samples | ImageFiles:
         """The samples that the method trains on, before it fine-tunes."""
@@ -166,7 +168,7 @@ def _two_step(name: str) -> Builder:
 
 
 def _method(kind: type[Divergence]) -> Method:
-    return Method(_adiw(kind), f"ADIW: {describe(kind)}")
+    return Method(_adiw(kind), f"ADIW: {describe(kind)}", warmup=1)
 
 
 METHODS: dict[str, Method] = {
@@ -201,8 +203,9 @@ METHODS: dict[str, Method] = {
         _adiw(None),
         "ADIW: ranks of all losses, the default; trains on the trusted samples as well",
         trains_on="mixed",
+        warmup=1,
     ),
-    "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)"),
+    "diw": Method(_diw, "Dynamic importance weighting (Fang et al. 2020)", warmup=1),
     **{method_name(name): _method(kind) for name, kind in DIVERGENCES.items()},
     "oracle": Method(_oracle, "The true weights of a simulated shift"),
     **{

@@ -110,8 +110,8 @@ class Settings:
     )
     hold_out: float = _data(
         0.0,
-        "Share of the trusted samples that is held out to find the best epoch, whose network and figures are kept; "
-        "0 keeps the last epoch",
+        "Share of the trusted samples that is held out to find the best epoch, whose network and figures are kept "
+        "(never that of ADIW's warm-up, in which all weights are one); 0 keeps the last epoch",
         rule=_SHARE,
         unset=f"{HOLD_OUT}, in recipes 0",
         recorded=False,

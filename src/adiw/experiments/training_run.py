@@ -81,8 +81,8 @@ class TrainingRun:
         self.history: dict[int, Tensor] = {}
         self.held_out: list[Tensor] = []  # after each epoch, which held-out samples are predicted correctly
         self.alarms: list[Alarm] = []
-        self.best = BestEpoch()
         self.method = find(settings.method)
+        self.best = BestEpoch(self.method.warmup)
         self.train_set = self.method.train_set(splits)
         self.train_epochs = settings.train_epochs(len(self.train_set))
         with self.on_stream():

@@ -17,10 +17,15 @@ from adiw import ADIW
 from adiw.integrations.skorch import IndexedRows, ReweightedNet
 from adiw.integrations.trusted_rows import Index, Roles
 
+WARMUP = 1  # epochs in which all weights are one
+
 
 @dataclass
 class BestEpoch:
-    """The network and the weights after the epoch with the best score on held-out samples."""
+    """The network and the weights after the epoch with the best score on held-out samples.
+
+    The warm-up is kept only until another epoch has ended.
+    """
 
     scores: list[float] = field(default_factory=list)
     epoch: int = 0
@@ -28,13 +33,13 @@ class BestEpoch:
     weights: Tensor | None = None
 
     def update(self, net: ReweightedNet, score: float, weights: Tensor) -> None:
-        """Record the score of the last epoch; keep its network and weights if no earlier score is better.
+        """Record the score of the last epoch; keep its network and weights if no score after the warm-up is better.
 
         Few samples give many equal scores. The latest is kept: after more steps a network is better on average.
         """
         score = float("-inf") if math.isnan(score) else score
         net.history.record("valid_score", score)
-        if score >= max(self.scores, default=score):
+        if score >= max(self.scores[WARMUP:], default=score):
             self.epoch = len(net.history)
             self.network, self.weights = copy.deepcopy(net.module_.state_dict()), weights
         self.scores.append(score)

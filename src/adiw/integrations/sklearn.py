@@ -44,9 +44,9 @@ class ReweightedClassifier(ClassifierMixin, NetworkEstimator):  # type: ignore[m
         batch_size: samples per training step.
         lr, weight_decay: learning rate and weight decay of the optimizer.
         optimizer: a class of ``torch.optim``.
-        early_stopping: keep the epoch with the best score on held-out trusted samples, the latest of equal scores;
-            otherwise the last epoch. Fewer than 20 trusted samples are not split: the last epoch is kept, with a
-            warning.
+        early_stopping: keep the epoch with the best score on held-out trusted samples, the latest of equal scores
+            and never the first, in which all weights are one; otherwise the last epoch. Fewer than 20 trusted
+            samples are not split: the last epoch is kept, with a warning.
         validation_fraction: the part of the trusted samples that is held out for this.
         join_trusted: train on the other trusted samples too, once per epoch.
         mean_one, cap, min_ess: limits on the weights, see ``adiw.Limits``.
