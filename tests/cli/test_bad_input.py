@@ -76,7 +76,7 @@ TABLES = ["--dataset", "csv", "--path", "tables"]
         (["--trusted", "3"], "trusted: expected every one of 10 classes, missing "),
         (
             ["--trusted-file", "few.txt"],
-            "trusted_file names samples of the training set as loaded: set shift to none",
+            "--trusted-file names samples of the training set as loaded: set --shift none",
         ),
         (
             ["--trusted-file", "few.txt", "--trusted", "3"],
@@ -215,7 +215,7 @@ def test_a_folder_that_holds_a_run(adiw: Command) -> None:
     assert adiw(*RUN).code == 0
     before = {file: file.read_bytes() for file in Path("r").iterdir()}
     message = refused(adiw(*RUN, "--tracker", "tensorboard"))
-    assert message == "r already holds a run: add --resume to continue it, or choose another"
+    assert message == "r already holds a run: add --resume to continue it, or choose another folder with --out"
     message = refused(adiw(*RUN, "--resume", "--lr", 0.2))
     assert "(lr was 0.1, is 0.2): resume with the same ones, or choose another folder" in message
     assert {file: file.read_bytes() for file in Path("r").iterdir()} == before

@@ -41,10 +41,11 @@ def test_images_are_checked_too(adiw: Command) -> None:
 def test_bad_data_is_an_error_in_one_line(adiw: Command) -> None:
     for given, message in (
         ("digit", "unknown data set, file or folder 'digit': expected one of digits"),
-        ("csv", "csv is a kind of data: name the file or folder"),
+        ("csv", "csv is a kind of data: name the file or folder itself"),
         ("none.csv", "none.csv does not exist"),
     ):
-        output = adiw("check", given, "--trusted", 10)
-        assert output.code == 2
-        assert message in output.err
-        assert output.err.count("\n") == 1
+        for command in ("check", "run"):
+            output = adiw(command, given, "--trusted", 10)
+            assert output.code == 2
+            assert message in output.err
+            assert output.err.count("\n") == 1

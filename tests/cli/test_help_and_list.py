@@ -111,7 +111,7 @@ def test_the_list_as_json_is_the_tables(adiw: Command) -> None:
         (["run", "--metod", "diw"], "--method"),
         (["run", "--epochs", "many"], "'--epochs'"),
         (["run", "--epochs"], "'--epochs' requires an argument"),
-        (["run", "digits"], "digits"),
+        (["run", "digits", "wine"], "wine"),
         (["data", "get"], "Missing argument"),
         (["report"], "Missing argument"),
         (["audit", "d", "--top", "0"], "'--top'"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adiw.cli.data_argument import with_data
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.settings import resolve
 from tests.cli.conftest import Command
@@ -351,3 +352,32 @@ def test_a_named_column_is_printed_by_group(adiw: Command) -> None:
     lines = [line.split() for line in output.out.splitlines()]
     assert ["ant", str(groups[0]["n"]), f"{groups[0]['accuracy']:.2f}"] in [line[:3] for line in lines]
     assert ["bee", str(groups[1]["n"]), f"{groups[1]['accuracy']:.2f}"] in [line[:3] for line in lines]
+
+
+def test_the_data_are_an_argument_as_well(adiw: Command) -> None:
+    """It says what --dataset and --path say, which may not be given as well."""
+    write_table(Path("tables/train.csv"))
+    write_table(Path("tables/test.csv"), seed=1)
+    table = ["--trusted", 30, "--method", "uniform", "--epochs", 1]
+    for data in ("tables", "tables/train.csv"):
+        old = ["--dataset", "csv", "--path", data]
+        for folder, given in (("argument", [data]), ("options", old)):
+            assert adiw("run", *given, *table, "--out", f"{folder}/{data}").code == 0
+        settings = [Path(folder, data, "config.json").read_text() for folder in ("argument", "options")]
+        assert settings[0] == settings[1]
+        both = adiw("run", data, *old, *table)
+        assert (both.code, both.err) == (
+            2,
+            f"adiw: {data} and --dataset and --path both name the data: give only one of them\n",
+        )
+    write_images(Path("photos"))
+    assert with_data({"seed": 1}, "photos") == {"dataset": "imagefolder", "path": "photos", "seed": 1}
+    assert with_data({"dataset": "digits"}, None) == {"dataset": "digits"}
+
+
+def test_two_tables_have_two_folders(adiw: Command) -> None:
+    for name in ("birds", "fish"):
+        write_table(Path(f"my/{name}.csv"))
+        output = adiw("run", f"my/{name}.csv", "--trusted", 30, "--method", "uniform", "--epochs", 1)
+        assert output.out.startswith(f"uniform on {name}: accuracy ")
+        assert output.out.endswith(f"files are in runs/{name}-uniform-0\n")

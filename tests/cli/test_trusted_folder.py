@@ -48,7 +48,7 @@ def test_a_folder_that_misses_a_class_is_refused(adiw: Command, tmp_path: Path) 
 def test_a_trusted_folder_for_vectors_is_refused(adiw: Command) -> None:
     output = adiw("run", "--shift", "none", "--trusted-folder", "checked", "--epochs", 1)
     assert output.code == 2
-    assert "trusted_folder is for imagefolder, not digits: name the samples in a trusted_file" in output.err
+    assert "--trusted-folder is for imagefolder, not digits: name the samples in a --trusted-file" in output.err
 
 
 def test_two_sources_of_trusted_samples_are_refused(adiw: Command) -> None:

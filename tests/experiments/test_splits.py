@@ -116,18 +116,20 @@ def test_a_trusted_file_works_with_fewer_rows_than_the_default_number(tmp_path: 
 @pytest.mark.parametrize("more", [{"shift": "symmetric:0.4"}, {"shift": "none", "selection": 10}])
 def test_a_trusted_file_needs_unshifted_data(tmp_path: Path, table: str, more: dict[str, object]) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2]), **more}
-    with pytest.raises(SettingsError, match="set shift to none and hold out no selection"):
+    with pytest.raises(SettingsError, match="set --shift none and hold out no --selection"):
         load_splits(resolve(given))
 
 
 def test_a_trusted_file_for_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
     given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2])}
-    with pytest.raises(SettingsError, match=r"counts the rows of train\.csv, but .* is split at random"):
+    with pytest.raises(
+        SettingsError, match=r"counts the rows of train\.csv, but .* is one file, which is split at random"
+    ):
         load_splits(resolve(given))
 
 
 def test_data_without_a_shift_need_trusted_samples(table: str) -> None:
-    with pytest.raises(SettingsError, match="shift none needs trusted samples"):
+    with pytest.raises(SettingsError, match="no trusted samples are given: name their positions in a --trusted-file"):
         load_splits(resolve({"dataset": "csv", "path": table}))
 
 

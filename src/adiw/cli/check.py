@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from adiw.cli.console import one_line_errors, progress_bar
+from adiw.cli.data_argument import HELP, with_data
 from adiw.cli.run import DataRoot, Quiet
 from adiw.cli.settings_options import flag, settings_options
-from adiw.data import DATASETS
 from adiw.experiments.data_check import FOLDS, Finding, check_data
-from adiw.experiments.settings import HOLD_OUT, SettingsError, resolve, unknown
+from adiw.experiments.settings import HOLD_OUT, resolve
 from adiw.experiments.splits import load_splits
 from adiw.reports.grid import Box, Grid, Head, to_text
 
@@ -26,7 +25,7 @@ def check(
     given: dict[str, Any],
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A table, a folder of tables or images, or a data set of 'adiw list'."),
+        typer.Argument(metavar="DATA", help=f"{HELP}."),
     ],
     data_root: DataRoot = None,
     quiet: Quiet = False,
@@ -34,7 +33,7 @@ def check(
 ) -> None:
     """Compare the training and the trusted samples of a data set, and say how many trusted samples are enough."""
     with one_line_errors():
-        settings = resolve({**source(data), **given})
+        settings = resolve(with_data(given, data))
         splits = load_splits(settings, data_root)
         with progress_bar("folds", quiet or as_json) as bar:
             task = bar.add_task("quick model", total=2 * FOLDS, note="")
@@ -46,25 +45,6 @@ def check(
     print(to_text(_mix_table(found[0], splits.data.classes, f"{data}: {sizes}")))
     for each in found:
         print(f"{'!' if each.warns else ' '} {each.name}: {each.sentence}")
-
-
-def source(data: str) -> dict[str, Any]:
-    """The settings dataset and path of a data set by name, or of a user's file or folder.
-
-    >>> source("digits"), source("my/table.csv")
-    ({'dataset': 'digits'}, {'dataset': 'csv', 'path': 'my/table.csv'})
-    """
-    path = Path(data)
-    if data in DATASETS and data not in ("csv", "imagefolder"):
-        return {"dataset": data}
-    if data in ("csv", "imagefolder"):
-        raise SettingsError(f"{data} is a kind of data: name the file or folder, such as adiw check tables/my.csv")
-    if not path.exists() and not path.suffix:
-        raise unknown(
-            "data set, file or folder", data, [name for name in DATASETS if name not in ("csv", "imagefolder")]
-        )
-    images = path.is_dir() and (path / "train").is_dir()
-    return {"dataset": "imagefolder" if images else "csv", "path": data}
 
 
 def _mix_table(mix: Finding, classes: tuple[str, ...], title: str) -> Grid:

@@ -13,6 +13,7 @@ import typer
 from rich.progress import Progress, TaskID
 
 from adiw.cli.console import StopRequest, TimedLines, one_line_errors, progress_bar, say
+from adiw.cli.data_argument import HELP, data_name, with_data
 from adiw.cli.settings_options import check_used, flag, settings_options
 from adiw.distributed.process_group import current_processes
 from adiw.divergences.registry import find
@@ -41,6 +42,10 @@ Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 @settings_options()
 def run(
     given: dict[str, Any],
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help=f"{HELP}; in place of --dataset and --path.", show_default=False),
+    ] = None,
     divergence: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +53,7 @@ def run(
             rich_help_panel="Method",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results [default: runs/DATASET-METHOD-SEED].")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results [default: runs/DATA-METHOD-SEED].")] = None,
     resume: Annotated[
         bool,
         flag("--resume", help="Resume the run in the folder with its settings; --epochs or --steps may be larger."),
@@ -83,7 +86,7 @@ def run(
 ) -> None:
     """Train one method on one data set under one shift, and write the results into a folder."""
     with one_line_errors():
-        given = with_divergence(given, divergence)
+        given = with_divergence(with_data(given, data), divergence)
         settings, folder = _settings(given, out, resume)
         check_used(given, settings.method)
         where = local_device(None if device is None else device_named(device))
@@ -152,7 +155,7 @@ def _settings(given: dict[str, Any], out: Path | None, resume: bool) -> tuple[Se
     if resume and out is not None:
         return resumed_settings(out, given), out
     settings = resolve({"hold_out": HOLD_OUT, "cautious": True, **given})
-    folder = out or Path("runs") / f"{settings.dataset}-{settings.method.replace(':', '.')}-{settings.seed}"
+    folder = out or Path("runs") / f"{data_name(settings)}-{settings.method.replace(':', '.')}-{settings.seed}"
     return (resumed_settings(folder, given) if resume else settings), folder
 
 
@@ -163,7 +166,7 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
         best = f"{result['best']['why']}, on {result['held_out']} trusted samples"
         figure = f"{result['judged_on']}, epoch {result['best']['epoch']}: {best}; "
         figure += f"the last epoch has {result['last']['accuracy']:.2f}%"
-    data = settings.dataset if settings.shift == "none" else f"{settings.dataset}, {settings.shift}"
+    data = data_name(settings) + ("" if settings.shift == "none" else f", {settings.shift}")
     lines = [
         f"{settings.method} on {data}: accuracy {result['accuracy']:.2f}% ({figure})",
         f"files are in {folder}",

@@ -19,7 +19,7 @@ SHOWN = 20  # file names in a warning
 
 
 def load_imagefolder(root: Path, options: Options) -> Data:
-    """Your own images in train/CLASS/ and val/CLASS/ (or test/CLASS/); --path names the folder.
+    """Your own images in train/CLASS/ and val/CLASS/ (or test/CLASS/): adiw run FOLDER.
 
     They are decoded on demand to (3, size, size) uint8. The classes are the sorted folder names of train; val may
     lack a class, but may not add one. ``root`` is not used. An image that cannot be decoded is an error when it is

@@ -53,7 +53,7 @@ class Table:
 
 
 def load_table(root: Path, options: Options) -> Data:
-    """Your own table with a label column, as CSV or parquet; --path names the file or folder.
+    """Your own table with a label column, as CSV or parquet: adiw run my.csv, or a folder of tables.
 
     Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
 

@@ -37,7 +37,9 @@ def check_folder(folder: Folder, settings: Settings, resume: bool) -> None:
     if resume:
         check_same(_config(folder), settings.as_dict())
     elif folder.read_json("config.json") is not None:
-        raise CheckpointError(f"{folder.path} already holds a run: add --resume to continue it, or choose another")
+        raise CheckpointError(
+            f"{folder.path} already holds a run: add --resume to continue it, or choose another folder with --out"
+        )
 
 
 def _config(folder: Folder) -> dict[str, Any]:

@@ -115,8 +115,8 @@ def _shift(settings: Settings, train: Samples | ImageFiles, num_classes: int, ge
     named = settings.trusted_file is not None or settings.trusted_folder is not None
     if settings.shift == "none" and not named and not settings.trusted:
         raise SettingsError(
-            "shift none needs trusted samples: name them in a trusted_file, give a trusted_folder of images, or draw "
-            "some with trusted if all labels are correct"
+            "no trusted samples are given: name their positions in a --trusted-file, give a --trusted-folder of "
+            "images, or draw some with --trusted if all labels are correct"
         )
     x = train.x if isinstance(train, Samples) else None
     shifted = parse(settings.shift).apply(x, train.y, num_classes, 0 if named else settings.trusted, generator)
@@ -177,7 +177,9 @@ def _draw(size: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
 def _trusted_images(data: Data, folder: Path, broken: str) -> Samples | ImageFiles:
     """Trusted images that are not part of the training set."""
     if not isinstance(data.train, ImageFiles):
-        raise SettingsError(f"trusted_folder is for imagefolder, not {data.name}: name the samples in a trusted_file")
+        raise SettingsError(
+            f"--trusted-folder is for imagefolder, not {data.name}: name the samples in a --trusted-file"
+        )
     return class_folders(folder, data.classes, data.train.size, broken)
 
 
@@ -186,11 +188,11 @@ def _trusted_indices(settings: Settings) -> Tensor:
     assert settings.trusted_file is not None
     if settings.shift != "none" or settings.selection:
         raise SettingsError(
-            "trusted_file names samples of the training set as loaded: set shift to none and hold out no selection"
+            "--trusted-file names samples of the training set as loaded: set --shift none and hold out no --selection"
         )
     if settings.dataset == "csv" and settings.path is not None and Path(settings.path).is_file():
         raise SettingsError(
-            f"trusted_file counts the rows of train.csv, but {settings.path} is split at random: "
-            "make path a folder with train.csv and test.csv"
+            f"--trusted-file counts the rows of train.csv, but {settings.path} is one file, which is split at random "
+            "into training and test rows: split it into train.csv and test.csv in a folder, and name the folder"
         )
     return read_indices(settings.trusted_file).sort().values
