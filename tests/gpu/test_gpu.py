@@ -74,6 +74,7 @@ class Run:
             "val_batch": VAL_BATCH,
             "val_every": 1,
             "warmup_steps": 1,
+            "cautious": False,
             "generator": Generator().manual_seed(0),
             **settings,
         }

@@ -93,7 +93,9 @@ def whole(parameters: Any, split: bool) -> list[Tensor]:
 
 def by_lightning(rank: int, size: int, folder: Path, start: Path | None = None, split: bool = False) -> Found:
     trusted = TensorDataset(X[:9], Y[:9])
-    callback = Reweighting(lambda module, num_train: ADIW(module, CRITERION, trusted, num_train, "kl"))
+    callback = Reweighting(
+        lambda module, num_train: ADIW(module, CRITERION, trusted, num_train, "kl", cautious=False)
+    )
     checkpoints = ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)
     trainer = pl.Trainer(
         callbacks=[callback, checkpoints],
@@ -128,7 +130,15 @@ class ReweightedLanguageTrainer(ReweightingMixin, Trainer):
     trusted_set = tuple({"labels": row} for row in (torch.arange(20)[:, None] + torch.arange(8)) % 20)
 
     def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> ADIW:
-        return ADIW(model, ClassLosses(), val_set, num_train, KL(width="auto"), forward=self.outputs_and_targets)
+        return ADIW(
+            model,
+            ClassLosses(),
+            val_set,
+            num_train,
+            KL(width="auto"),
+            forward=self.outputs_and_targets,
+            cautious=False,
+        )
 
 
 def pad(samples: list[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -170,7 +180,7 @@ def by_accelerate(rank: int, size: int, folder: Path, start: Path | None = None,
     loader = DataLoader(Indexed(Rows(NUM_TRAIN)), BATCH // size, shuffle=True)
     model = Net()
     model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.5), loader)
-    reweight = ADIW(model, CRITERION, Rows(9), NUM_TRAIN, "kl", forward=classify)
+    reweight = ADIW(model, CRITERION, Rows(9), NUM_TRAIN, "kl", forward=classify, cautious=False)
     accelerator.register_for_checkpointing(reweight)
     if start is not None:
         accelerator.load_state(str(start))

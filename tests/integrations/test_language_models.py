@@ -65,7 +65,7 @@ class Matched(Weighted):
 
     def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> ADIW:
         forward = self.outputs_and_targets
-        return ADIW(model, ClassLosses(), val_set, num_train, "kl", warmup_steps=0, forward=forward)
+        return ADIW(model, ClassLosses(), val_set, num_train, "kl", warmup_steps=0, forward=forward, cautious=False)
 
 
 def trainer(folder: Path, kind: Any = Weighted, net: Any = None, train: Any = None, **settings: Any) -> Any:
