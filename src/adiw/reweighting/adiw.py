@@ -18,16 +18,16 @@ from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
+from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.loss_shapes import Criterion, draw_evenly, element_losses, nearest, no_autocast, sample_losses
+from adiw.reweighting.loss_shapes import Criterion, no_autocast, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.rank_estimator import RATE, ElementRankEstimator, RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
-from adiw.reweighting.sample_index import PADDING
 from adiw.reweighting.sample_record import SampleRecord, class_columns
-from adiw.reweighting.step import GatheredBatch, Step, WeightedMean, zero_gradient
+from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
 from adiw.reweighting.transforms import LossAndLabel, LossValue, Transform, TransformedBatch
 from adiw.reweighting.trusted_warnings import (
@@ -39,7 +39,7 @@ from adiw.reweighting.trusted_warnings import (
 )
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
 from adiw.reweighting.verdict import Verdict, verdict_of
-from adiw.reweighting.weight_state import WINDOW, WeightState
+from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
 ELEMENTS = 32  # of each trusted sample, whose losses the elements of a batch are compared with
@@ -264,18 +264,19 @@ class ADIW(nn.Module):
         if not self.training:
             return sample_losses(self.evaluator.criterion, outputs, targets).mean()
         if self.unit == "element":
-            return self._weighted_elements(outputs, targets, index, features)
+            return weighted_elements(self, outputs, targets, index, features)
         try:
             losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
-            self._check_call(losses, index, features)
+            self.check_call(losses, index, features)
             columns = self._columns(outputs, targets, inputs, features, losses)
         except Exception as error:
             self.weight_state.share_error(error)
             raise
         batch = self.weight_state.gather(index, losses, self, sizes, columns)
-        return self._weighted_mean(batch, outputs)(losses, outputs)
+        return self.weighted_mean(batch, outputs)(losses, outputs)
 
-    def _check_call(self, losses: Tensor, index: Tensor | None, features: Tensor | None) -> None:
+    def check_call(self, losses: Tensor, index: Tensor | None, features: Tensor | None) -> None:
+        """Raise for arguments of a call that do not fit the settings."""
         if torch.is_grad_enabled() and not losses.requires_grad:
             check_trainable(self.evaluator.model)
         if features is not None and isinstance(self.transform, LossValue):
@@ -296,45 +297,8 @@ class ADIW(nn.Module):
             z = None if isinstance(self.transform, LossValue) else z
         return [z, group, *class_columns(outputs, targets, losses)]
 
-    def _weighted_elements(self, outputs: Any, targets: Any, index: Tensor | None, features: Tensor | None) -> Tensor:
-        """mean(w * loss) over the elements of a batch.
-
-        Weights are estimated for at most 2,048 of them, in all processes together; the others have the weight of the
-        one of the same class whose loss is nearest.
-        """
-        try:
-            elements = element_losses(self.evaluator.criterion, outputs, targets)
-            self._check_call(elements.losses, index, features)
-        except Exception as error:
-            self.weight_state.share_error(error)
-            raise
-        losses, counted = elements.by_row()
-        processes = self.weight_state.current_processes()
-        with torch.no_grad():
-            found_classes = self.evaluator.classes_of(outputs, targets, elements.losses)
-            classes, num_classes = found_classes or (None, None)
-            if isinstance(self.estimator, ElementRankEstimator):
-                self.estimator.num_classes = num_classes
-            flat = [None if x is None else x.detach().reshape(1, -1) for x in (losses, counted, classes)]
-            assert flat[0] is not None
-            found = draw_evenly(flat[0], flat[1], max(1, WINDOW // processes.size), flat[2])
-            drawn, group = found.losses[0], None if found.classes is None else found.classes[0]
-            index = torch.where(found.drawn[0], 0, PADDING)
-            batch = self.weight_state.gather(index, drawn, self, columns=[None, group, None, None])
-            mean = self._weighted_mean(batch, outputs, divide=False, key=num_classes)
-            used = losses.isfinite() if counted is None else losses.isfinite() | ~counted
-            finite = used.all(1)
-            used = finite[:, None] if counted is None else counted & finite[:, None]
-            total = torch.full((), losses.numel(), device=losses.device) if counted is None else counted.sum()
-            batch.processes.sum_([total])
-            of_class = (None, None) if classes is None else (group, classes.flatten())
-            slope = nearest(drawn, mean.slope, losses.flatten(), *of_class)
-            slope = slope / batch.processes.divisor(total.clamp_min(1))
-        zero_gradient(outputs, finite)
-        return torch.dot(torch.where(used, losses, 0).flatten(), slope)
-
     @torch.no_grad()
-    def _weighted_mean(
+    def weighted_mean(
         self, batch: GatheredBatch, outputs: Any, divide: bool = True, key: int | None = None
     ) -> WeightedMean:
         """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
