@@ -71,7 +71,7 @@ def cases(work: Path) -> dict[str, Case]:
     augmented = ("--batch", 4, "--trusted", 12, "--hold-out", 0, "--epochs", 4, "--workers", 2)
     part = ("--processes", 2, "--shift", "much", "--trials", 1)
     return {
-        "digits": Case(0.48, ("run", "--method", "adiw-kl", *digits, *COMMON)),
+        "digits": Case(0.48, ("run", "--method", "adiw-kl", "--no-cautious", *digits, *COMMON)),
         "images": Case(0.32, ("run", "--method", "adiw", *folder, *augmented, *COMMON)),
         "sweep": Case(0.2, ("sweep", recipe, *part, *COMMON), different_sweeps, (), forked=False),
     }

@@ -35,7 +35,13 @@ def test_a_stopped_terminated_or_killed_run_resumes_to_the_same_files(
     """Nine steps are an epoch; the network sends the signal at a step of its own process."""
     write_module(tmp_path, "signal_network")
     options = ["--method", "adiw-kl", "--model", "signal_network:signalling", "--epochs", EPOCHS, "--out", "r"]
-    given = {"method": "adiw-kl", "model": "signal_network:signalling", "epochs": EPOCHS, "hold_out": HOLD_OUT}
+    given = {
+        "method": "adiw-kl",
+        "model": "signal_network:signalling",
+        "epochs": EPOCHS,
+        "hold_out": HOLD_OUT,
+        "cautious": True,
+    }
     run(resolve(given), tmp_path / "whole", engine=Engine(CPU))
 
     # (the step of its process in which it is asked, where it stops, the arguments that resume it)
