@@ -10,7 +10,7 @@ from typing import Literal
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.reweighting.rank_estimator import RATE
+from adiw.reweighting.default_estimator import RATE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting

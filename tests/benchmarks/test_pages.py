@@ -16,7 +16,7 @@ import goals
 import scale
 import scale_tables
 import tables
-from adiw.reweighting.rank_estimator import POOL
+from adiw.reweighting.default_estimator import POOL
 from growth import AXES
 from workloads import WORKLOADS
 

@@ -9,7 +9,7 @@ import typer
 from rich.progress import Progress
 
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.executors import Where
+from adiw.cli.executor_options import Where
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
 from adiw.cli.sweep_progress import SweepProgress

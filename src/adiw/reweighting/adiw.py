@@ -17,6 +17,7 @@ from adiw.matching.weight_limits import Limits
 from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
+from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
 from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
 from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
@@ -24,7 +25,6 @@ from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.loss_shapes import Criterion, no_autocast, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
-from adiw.reweighting.rank_estimator import RATE, ElementRankEstimator, RankEstimator
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_record import SampleRecord, class_columns
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean

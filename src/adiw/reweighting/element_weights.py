@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from adiw.reweighting.default_estimator import ElementRankEstimator
 from adiw.reweighting.loss_shapes import draw_evenly, element_losses, nearest
-from adiw.reweighting.rank_estimator import ElementRankEstimator
 from adiw.reweighting.sample_index import PADDING
 from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.weight_state import WINDOW

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from adiw import ADIW, Indexed
 from adiw.baselines import Uniform
 from adiw.matching.loss_ranks import class_factor
-from adiw.reweighting.rank_estimator import POOL, RankEstimator
+from adiw.reweighting.default_estimator import POOL, RankEstimator
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 NAN, INF = float("nan"), float("inf")
