@@ -132,6 +132,9 @@ def _assert_same_state(found: Any, expected: Any, near: dict[str, float]) -> Non
         assert found.keys() == expected.keys()
         for key, value in expected.items():
             _assert_same_state(found[key], value, near)
+    elif isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            _assert_same_state(one, other, near)
     else:
         assert found == expected
 
