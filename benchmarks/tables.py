@@ -86,6 +86,18 @@ def _loop_cell(row: Row | None) -> str:
     return number(row["ms"]) + ratio
 
 
+def language_model(content: Content) -> str:
+    """Seconds and memory of an optimizer step, and their ratios to uniform."""
+    lines = []
+    for row in content["rows"]:
+        low, high = row["interval"]
+        uniform = row["method"] == "uniform"
+        ratio = "" if uniform else f" (x{row['ratio']:.3f}, {low:.3f} to {high:.3f})"
+        memory = "" if uniform else f" (x{row['memory_ratio']:.4f})"
+        lines.append([row["method"], f"{1000 * row['seconds']:.0f}{ratio}", f"{row['mib'] / 1024:.2f}{memory}"])
+    return "\n".join([grid(["method", "optimizer step, ms", "peak memory, GiB"], lines), "", made_on(content)])
+
+
 def stream(content: Content) -> str:
     """Bytes that a stream keeps after its first part and at its end, and the CPU time of a step beside an index."""
     head = ["method", "kB kept at first", "kB kept at the end", "MB kept with an index", "step / step with an index"]
@@ -251,6 +263,7 @@ def whole(content: Content) -> str:
 TABLES: dict[str, Callable[[Content], str]] = {
     "steps": steps,
     "plain-loop": plain_loop,
+    "language-model": language_model,
     "stream": stream,
     "estimation": estimation,
     "growth": growth,
