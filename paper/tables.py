@@ -15,6 +15,7 @@ from adiw.reports.notes import NOT_RUN
 from adiw.reports.tables import accuracy_table, time_table
 from paper.profiler.recipe import load
 from paper.profiler.table import recorded_stages
+from paper.readings import readings_table
 
 
 def results_table(folder: Path) -> str:
@@ -55,6 +56,7 @@ DRAWN: dict[str, Callable[[Path], str]] = {
     "times": times_table,
     "deviations": deviations_table,
     "stages": stages_table,
+    "readings": readings_table,
 }
 
 
