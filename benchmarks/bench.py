@@ -34,6 +34,7 @@ ON_GPU: dict[str, Part] = {
     "cifar10": Part(("steps.py", "cifar10"), 110, 30),
     "imagenet": Part(("steps.py", "imagenet"), 80, 30),
     "estimation": Part(("estimation.py",), 40, 10),
+    "divergences": Part(("divergences.py",), 60),
     "growth": Part(("growth.py",), 15),
     "imagenet-folder": Part(("steps.py", "imagenet-folder"), 35),
     "whole": Part(("whole_run.py",), 110),
@@ -48,7 +49,7 @@ ON_CPU: dict[str, Part] = {
     "oracle_error": Part(("oracle_error.py",)),
     "million": Part(("million.py",)),
 }
-TAKE_QUICK = ("steps.py", "estimation.py", "growth.py")
+TAKE_QUICK = ("steps.py", "estimation.py", "divergences.py", "growth.py")
 
 
 def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] | None) -> dict[str, list[str]]:

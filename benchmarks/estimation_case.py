@@ -36,7 +36,11 @@ class EstimationCase:
         num_train: samples in the training set.
         classes: match features, class by class, instead of losses.
         solver: the solver of DIW.
+
+    ``host_waits`` is whether the host waits for the device in a call, once ``timer_of`` has checked that.
     """
+
+    host_waits: bool | None = None
 
     def __init__(
         self,
@@ -97,6 +101,7 @@ def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:
     if engine == "eager":
         for _ in range(WARM_UP):
             case()
+        case.host_waits = _host_waits(case, device)
         return repeated(case, device)
     torch.cuda.synchronize()  # the batch was generated on another stream
     stream = torch.cuda.Stream()
@@ -104,6 +109,7 @@ def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP + 1):
             step()
+        case.host_waits = _host_waits(step, device)
         timer = repeated(step, device)
     torch.cuda.synchronize()
 
@@ -112,6 +118,23 @@ def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:
             return timer(times)
 
     return on_stream
+
+
+def _host_waits(step: Callable[[], object], device: torch.device) -> bool | None:
+    """Whether an operation of a step makes the host wait for the device; None where there is only the host."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        step()
+    except RuntimeError as error:
+        if "synchronizing" not in str(error):
+            raise
+        return True
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return False
 
 
 def _discard(weights: Tensor) -> None:

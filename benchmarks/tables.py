@@ -158,6 +158,25 @@ def _estimate_cell(row: Row | None) -> str:
     return number(row["ms"]) + ("" if row.get("ratio") is None else f" (x{row['ratio']:.3g})")
 
 
+def divergences(content: Content) -> str:
+    """Milliseconds of an estimate and the ratio to KL's, a column for each engine and z, and who waits."""
+    rows = {(row["method"], row["engine"], row["z"]): row for row in content["rows"]}
+    columns = list(dict.fromkeys(key[1:] for key in rows))
+    lines = [
+        [method, *(_estimate_cell(rows.get((method, *column))) for column in columns)]
+        for method in dict.fromkeys(key[0] for key in rows)
+    ]
+    names = {"loss": "losses", "features": "features"}
+    notes = [_note(row) for row in content["rows"] if row.get("error")]
+    waits = [f"{row['method']}, {row['engine']}, {names[row['z']]}" for row in rows.values() if row.get("host_waits")]
+    if waits:
+        notes.append(f"- The host waits for the device: {'; '.join(waits)}.")
+    elif any(row.get("host_waits") is False for row in rows.values()):
+        notes.append("In none of these estimates does the host wait for the device.")
+    table = grid(["method", *(f"{engine}, {names[z]}, ms" for engine, z in columns)], lines)
+    return "\n".join([table, *(["", *notes] if notes else []), "", made_on(content)])
+
+
 def growth(content: Content) -> str:
     """Milliseconds by size for each axis, and the exponent of the last three sizes."""
     parts = []
@@ -266,6 +285,7 @@ TABLES: dict[str, Callable[[Content], str]] = {
     "language-model": language_model,
     "stream": stream,
     "estimation": estimation,
+    "divergences": divergences,
     "growth": growth,
     "peers": peers,
     "oracle_error": oracle_error,

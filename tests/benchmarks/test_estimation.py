@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 import adiw
+import divergences
 import estimation
 import growth
 import scale
+from cases import NETWORK
 from estimation_case import DIVERGENCES, EstimationCase, attempt
 from growth import Axis
 from timing import Plan, interleave
@@ -74,6 +77,30 @@ def test_a_failure_while_setting_up_is_the_cases_own() -> None:
         raise ValueError("no")
 
     assert interleave({"a": attempt(broken)}, ONCE)["a"].error == "ValueError: no"  # type: ignore[arg-type]
+
+
+def test_every_divergence_is_timed_with_kl_on_losses_and_on_features(tmp_path: Path) -> None:
+    divergences.main(["--device", "cpu", "--quick", "--batch", "16", "--out", str(tmp_path)])
+    rows = json.loads((tmp_path / "divergences-cpu.json").read_text())["rows"]
+    for z, left_out in (("loss", ""), ("features", NETWORK)):
+        names = {row["method"] for row in rows if row["z"] == z}
+        assert names == set(DIVERGENCES) - {left_out}
+    assert all(row["ratio"] > 0 and row["ms"] > 0 for row in rows)
+    assert rows[0]["method"] == "adiw-kl"
+
+
+def test_compiled_estimates_are_measured_last_and_without_networks() -> None:
+    found = divergences.columns(256, torch.device("cuda"))
+    assert [column.engine for column in found] == ["captured"] * 2 + ["eager"] * 2 + ["compiled"] * 2
+    losses, features = found[-2:]
+    assert set(DIVERGENCES) - set(losses.others()) == {"adiw-kl", NETWORK}
+    assert set(DIVERGENCES) - set(features.others()) == {"adiw-kl", NETWORK, "adiw-wa"}
+
+
+def test_no_divergence_starts_after_the_deadline() -> None:
+    rows = list(divergences.Column("eager", "loss", 8, CPU).rows(ONCE, deadline=time.monotonic() - 1))
+    assert {row["skipped"] for row in rows} == {"there was no time left"}
+    assert {row["method"] for row in rows} == set(DIVERGENCES)
 
 
 @pytest.mark.parametrize("title", sorted(growth.AXES))

@@ -144,6 +144,23 @@ def test_the_table_of_estimates() -> None:
     assert "- adiw-ls, eager: ValueError: no (batch 256)" in text
 
 
+def test_the_table_of_divergences_says_who_waits() -> None:
+    common = {"engine": "captured", "batch": 256, "host_waits": False}
+    rows: list[dict[str, Any]] = [
+        {**common, "method": "adiw-kl", "z": "loss", "ms": 0.1, "ratio": 1.0},
+        {**common, "method": "adiw-energy", "z": "loss", "ms": 0.25, "ratio": 2.5},
+        {**common, "method": "adiw-energy", "z": "features", "skipped": "there was no time left"},
+    ]
+    text = tables.divergences({**HEAD, "rows": rows})
+    assert "| method | captured, losses, ms | captured, features, ms |" in text
+    assert "| adiw-energy | 0.250 (x2.5) | there was no time left |" in text
+    assert "In none of these estimates does the host wait for the device." in text
+    rows[1]["host_waits"] = True
+    text = tables.divergences({**HEAD, "rows": rows})
+    assert "The host waits for the device: adiw-energy, captured, losses." in text
+    assert "In none" not in text
+
+
 def test_the_tables_of_growth_and_of_the_gpus_part_of_scale() -> None:
     common = {"method": "adiw-kl", "engine": "captured", "bytes": 2**20, "val": 256}
     rows = [{**common, "axis": "batch", "size": size, "ms": size**2 / 1e6} for size in AXES["batch"].sizes]
