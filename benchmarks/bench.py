@@ -38,6 +38,9 @@ ON_GPU: dict[str, Part] = {
     "growth": Part(("growth.py",), 15),
     "imagenet-folder": Part(("steps.py", "imagenet-folder"), 35),
     "whole": Part(("whole_run.py",), 110),
+    "frameworks": Part(("frameworks.py",), 50),
+    "engine": Part(("engine.py",), 80),
+    "many-runs": Part(("many_runs.py",), 50),
 }
 ON_CPU: dict[str, Part] = {
     "scale": Part(("scale.py",)),
@@ -56,7 +59,8 @@ def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] 
     """Name -> arguments for Python, of everything to run, the GPU's part first."""
     chosen: dict[str, list[str]] = {}
     if gpu:
-        parts = {name: part for name, part in ON_GPU.items() if part.quick or not quick}
+        wanted = {name: part for name, part in ON_GPU.items() if part.quick or not quick}
+        parts = {name: part for name, part in wanted.items() if not only or name in only}
         shares = {name: part.quick if quick else part.share for name, part in parts.items()}
         start_up = 7 * len(parts)  # seconds: each process imports torch and initialises CUDA
         left = max(60 * minutes - start_up, 30)
@@ -67,9 +71,10 @@ def commands(minutes: float, quick: bool, gpu: bool, cpu: bool, only: list[str] 
         chosen |= {name: list(part.command) for name, part in ON_CPU.items()}
     if quick:
         chosen = {n: [*c, "--quick"] if c[0] in TAKE_QUICK else c for n, c in chosen.items()}
-    unknown = set(only or ()) - chosen.keys()
+    known = [*(wanted if gpu else ()), *(ON_CPU if cpu else ())]
+    unknown = set(only or ()) - set(known)
     if unknown:
-        raise SystemExit(f"unknown benchmark {', '.join(sorted(unknown))}: expected some of {', '.join(chosen)}")
+        raise SystemExit(f"unknown benchmark {', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
     return {name: command for name, command in chosen.items() if not only or name in only}
 
 

@@ -145,17 +145,17 @@ class PlainLoop:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
-    @property
-    def replayed(self) -> dict[str, int]:
-        """The number of CUDA graphs of each part."""
-        if self.reweight is None:
-            return {}
-        parts = {
-            "estimation": self.reweight._estimations,
-            "ranks": self.reweight._refits,
-            "pass": self.reweight._evaluations.calls,
-        }
-        return {name: len(part.graphs) for name, part in parts.items()}
+
+def graphs_of(reweight: adiw.ADIW | None) -> dict[str, int]:
+    """The number of CUDA graphs of each part; none with uniform weights."""
+    if reweight is None:
+        return {}
+    parts = {
+        "estimation": reweight._estimations,
+        "ranks": reweight._refits,
+        "pass": reweight._evaluations.calls,
+    }
+    return {name: len(part.graphs) for name, part in parts.items()}
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
@@ -184,15 +184,16 @@ def measure(name: str, workload: Workload, plan: Plan, device: torch.device) -> 
     timers: dict[str, Timer] = dict(cases)
     timed = interleave(timers, plan)
     rows = [
-        {"network": name, "method": method, **_figures(timed[method], timed[BASE])}
-        | {"graphs": case.replayed, "notes": notes[method]}
+        {"network": name, "method": method, **figures(timed[method], timed[BASE])}
+        | {"graphs": graphs_of(case.reweight), "notes": notes[method]}
         for method, case in cases.items()
     ]
     collect()
     return rows
 
 
-def _figures(mine: Timed, base: Timed) -> dict[str, Any]:
+def figures(mine: Timed, base: Timed) -> dict[str, Any]:
+    """The time of a case, and its ratio to the uniform one with an interval; or the error of either."""
     if mine.median is None or base.median is None:
         return {"error": mine.error or base.error}
     ratios = [a / b for a, b in zip(mine.seconds, base.seconds, strict=True)]

@@ -86,6 +86,58 @@ def _loop_cell(row: Row | None) -> str:
     return number(row["ms"]) + ratio
 
 
+def frameworks(content: Content) -> str:
+    """The ratio to uniform in each loop, with its 95% interval, and its difference to that of the plain loop."""
+    rows = {(row["network"], row["method"], row["loop"]): row for row in content["rows"]}
+    networks, methods, loops = (list(dict.fromkeys(key[i] for key in rows)) for i in (0, 1, 2))
+    lines = [
+        [f"{network}, {method}", *(_framework_cell(rows.get((network, method, loop))) for loop in loops)]
+        for network in networks
+        for method in methods
+    ]
+    return "\n".join([grid(["step, ms", *loops], lines), "", made_on(content)])
+
+
+def _framework_cell(row: Row | None) -> str:
+    if row is None or "error" in row:
+        return "not run" if row is None else "failed"
+    if row["method"] == "uniform" or row["loop"] == "plain" or "over_plain" not in row:
+        return _loop_cell(row)
+    low, high = row["interval"]
+    return f"{number(row['ms'])} (x{row['ratio']:.2f}, {low:.2f} to {high:.2f}; {row['over_plain']:+.2f})"
+
+
+def engine(content: Content) -> str:
+    """Steps and epochs of uniform weights and of kl with each engine, and the seconds until the first graph."""
+    rows = {(row["workload"], row["engine"], row["method"]): row for row in content["rows"]}
+    lines = [
+        [f"{workload}, {engine}", method, *_engine_cells(row)] for (workload, engine, method), row in rows.items()
+    ]
+    head = ["engine", "method", "step, ms", "s / epoch", "s until it is ready"]
+    return "\n".join([grid(head, lines), "", made_on(content)])
+
+
+def _engine_cells(row: Row) -> list[str]:
+    if "error" in row:
+        return [row["error"], "-", "-"]
+    ratio = "" if row["method"] == "uniform" else f" (x{row['ratio']:.3f})"
+    return [number(row["ms"]) + ratio, f"{row['seconds_per_epoch']:.3f}", f"{row['set_up_seconds']:.1f}"]
+
+
+def many_runs(content: Content) -> str:
+    """Seconds of 100 epochs of a run when runs share a device."""
+    lines = [
+        [row["way"], *(("-", "-", row["error"]) if "error" in row else _many_cells(row))] for row in content["rows"]
+    ]
+    return "\n".join(
+        [grid(["way", "runs", "epochs of each", "s / 100 epochs of a run"], lines), "", made_on(content)]
+    )
+
+
+def _many_cells(row: Row) -> tuple[str, ...]:
+    return f"{row['runs']}", f"{row['epochs']}", f"{row['seconds_per_100_epochs']:.1f}"
+
+
 def language_model(content: Content) -> str:
     """Seconds and memory of an optimizer step, and their ratios to uniform."""
     lines = []
@@ -282,6 +334,9 @@ def whole(content: Content) -> str:
 TABLES: dict[str, Callable[[Content], str]] = {
     "steps": steps,
     "plain-loop": plain_loop,
+    "frameworks": frameworks,
+    "engine": engine,
+    "many-runs": many_runs,
     "language-model": language_model,
     "stream": stream,
     "estimation": estimation,
