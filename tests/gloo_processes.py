@@ -48,7 +48,7 @@ BASELINES: dict[str, Callable[[], dict[str, Any]]] = {
     "random": lambda: {"method": Random},
     "l2r": lambda: {"method": L2R},
     "mw-net": lambda: {"method": MWNet},
-    "diw": lambda: {"method": DIW, "width": 0.001, "reduction": "sum"},
+    "diw": lambda: {"method": DIW, "width": 0.001},
 }
 # Methods that draw random numbers for every row, including padding: parts of unequal size give other numbers.
 EVEN = ("network", "random")

@@ -67,14 +67,6 @@ def test_quantile_ignores_nonfinite_samples_and_works_for_a_batch_of_one() -> No
     assert float(quantile_gamma(match(z_train[:1], z_val))) == 0
 
 
-def test_sum_is_the_mean_times_the_batch() -> None:
-    model = make_model()
-    mean, total = (
-        one_step(make(DIW, model, reduction=reduction, warmup_steps=0), model, INDEX) for reduction in ("mean", "sum")
-    )
-    torch.testing.assert_close(total, BATCH * mean)
-
-
 @pytest.mark.parametrize(("warmup_steps", "warm"), [(0, 0), (2, 2), (None, N // BATCH)])
 def test_warm_up(warmup_steps: int | None, warm: int) -> None:
     """Weights of one at first; by default for one epoch."""
@@ -92,7 +84,6 @@ def test_settings_are_checked() -> None:
         ({"width": 0.0}, 'width must be a positive number .sigma. or "quantile", got 0.0'),
         ({"width": "median"}, "width must be a positive number .sigma. or \"quantile\", got 'median'"),
         ({"solver": "mosek"}, "unknown solver 'mosek': expected one of 'gpu', 'cvxopt', 'osqp'"),
-        ({"reduction": "none"}, 'reduction must be "mean" or "sum", got \'none\''),
         ({"warmup_steps": -1}, "warmup_steps must be at least 0, got -1"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -183,7 +183,7 @@ def test_unpacking_replaces_damaged_files_and_keeps_others(tmp_path, tiny_archiv
 
 
 def test_a_data_set_that_loads_is_not_downloaded(web, tmp_path, tiny_archive, monkeypatch):
-    monkeypatch.setitem(DATASETS, "cifar10", lambda root, options: None)
+    monkeypatch.setitem(DATASETS, "cifar10", lambda root: None)
     assert get("cifar10", tmp_path) == tmp_path / "set"
     assert web.asked == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.data import DATASETS, DataError, Options, data_root, load
+from adiw.data import DATASETS, DataError, data_root, load
 
 
 def test_table_is_complete():
@@ -38,9 +38,8 @@ def test_load_uses_the_default_root(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_options_a_data_set_does_not_take_are_refused(name, tmp_path):
-    stray = Options(path=tmp_path, target="label", size=32, seed=1, verify=False)
     with pytest.raises(DataError, match=f"{name} does not take"):
-        DATASETS[name](tmp_path, stray)
+        load(name, path=tmp_path, target="label", size=32, seed=1, verify=False)
 
 
 @pytest.mark.parametrize("name", ["imagefolder", "csv"])

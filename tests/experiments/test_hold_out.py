@@ -123,9 +123,9 @@ def test_the_network_and_the_figures_of_the_best_epoch_are_kept(tmp_path: Path) 
     found = job.evaluation.row(job.evaluation.figures.flatten().tolist())
     assert found == {name: best[name] for name in names[1:]}
     predicted = np.load(tmp_path / "labels.npy")[3]
-    assert predicted.tolist() == job.evaluation.predict(splits.train).tolist()
+    assert predicted.tolist() == job.predict(splits.train).tolist()
     job.model.load_state_dict(state["model"])
-    assert predicted.tolist() != job.evaluation.predict(splits.train).tolist()
+    assert predicted.tolist() != job.predict(splits.train).tolist()
 
 
 @pytest.mark.parametrize("method", ["adiw-kl", "fine-tune", "mw-net"])

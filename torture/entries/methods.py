@@ -59,7 +59,7 @@ def methods() -> list[Entry]:
         "Fixed": ({"weights": torch.ones(TRAIN)}, {"weights": lambda r: values.tensor(r, torch.ones(TRAIN))}),
         "L2R": ({}, {}),
         "MWNet": ({"learning_rate": 0.1}, {"learning_rate": NUMBER, "optimizer": THING}),
-        "DIW": ({}, {"width": NUMBER, "solver": NAME, "reduction": NAME, "warmup_steps": COUNT}),
+        "DIW": ({}, {"width": NUMBER, "solver": NAME, "warmup_steps": COUNT}),
     }
     table = {name: (getattr(baselines, name), *extra[name]) for name in extra}
     options: dict[str, Make] = {

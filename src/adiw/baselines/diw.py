@@ -31,16 +31,14 @@ class DIW(nn.Module):
     """min_w 1/2 w'Kw - k'w  s.t.  0 <= w <= 50,  |mean(w) - 1| <= (sqrt(n) - 1) / sqrt(n)   (Fang et al. 2020).
 
     z is the loss of each sample in a separate pass in evaluation mode, for the training batch and for a validation
-    batch. K and k are as in ``adiw.divergences.MMD``, with 1e-5 on the diagonal of K.
+    batch. K and k are as in ``adiw.divergences.MMD``, with 1e-5 on the diagonal of K. The loss is mean(w * loss);
+    the public code has the sum, but the paper compares all methods at one learning rate.
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
         width: sigma of the Gaussian kernel (the paper: 0.01 for label noise, 0.1 for class-prior shift), or
             "quantile" for the public code's kernel exp(-gamma d^2) with gamma = the 1% quantile of the distances
             between the batch's training losses.
         solver: "gpu" (interior point on the model's device, no other package), or "cvxopt" or "osqp" on the CPU.
-        reduction: "mean" for mean(w * loss), or "sum" for sum(w * loss), as in the public code. ``weights`` holds w
-            in both cases. The paper compares all methods at one learning rate, and with SGD a sum over a batch of 256
-            takes steps 256 times as long, so the default is the mean.
         warmup_steps: first steps, in which all weights are one; by default one epoch, as in the public code.
 
     >>> model = nn.Linear(2, 3)
@@ -61,7 +59,6 @@ class DIW(nn.Module):
         *,
         width: float | Literal["quantile"] = 0.01,
         solver: Literal["gpu", "cvxopt", "osqp"] = "gpu",
-        reduction: Literal["mean", "sum"] = "mean",
         warmup_steps: int | None = None,
         forward: Forward | None = None,
         val_batch: int = 256,
@@ -72,16 +69,15 @@ class DIW(nn.Module):
         super().__init__()
         if not is_positive(width) and not (isinstance(width, str) and width == "quantile"):
             raise ValueError(f'width must be a positive number (sigma) or "quantile", got {width!r}')
-        if reduction not in ("mean", "sum"):
-            raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
-        self.width, self.reduction = width, reduction
+        self.width = width
         self.solve = resolve_solver(solver)
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         order = ResumableGenerator(generator).on_host()
         self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
-        settings = f"DIW(width={width!r}, solver={solver!r}, reduction={reduction!r})"
-        self.weight_state = WeightState(num_train, settings, warmup_steps=warmup_steps)
+        self.weight_state = WeightState(
+            num_train, f"DIW(width={width!r}, solver={solver!r})", warmup_steps=warmup_steps
+        )
         move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -96,7 +92,7 @@ class DIW(nn.Module):
         return self.weight_state.weights
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        """mean(w * loss) of a batch, or the sum: a scalar, ready for backward."""
+        """mean(w * loss) of a batch: a scalar, ready for backward."""
         losses = self.evaluator.losses(outputs, targets)
         if not self.training:
             return losses.mean()
@@ -108,8 +104,7 @@ class DIW(nn.Module):
             train = TransformedBatch(*step.processes.gather(evaluate(batch), [float("nan"), -1]))
             val = self.val_stream.batch_for_step(evaluate, step.processes)
             weights = self.estimate(step, train, val)
-        mean = self.weight_state.weighted_mean(step, weights, losses, outputs)
-        return mean if self.reduction == "mean" else mean * step.num_samples
+        return self.weight_state.weighted_mean(step, weights, losses, outputs)
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
         """Estimate and store the weights, see ``adiw.ADIW.estimate``: (g,), zero where z is not finite."""

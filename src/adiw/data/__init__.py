@@ -7,6 +7,8 @@ A new data set is one file with a loader, and one line in the table below.
 (1297, 10)
 """
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 from adiw.data.cifar import load_cifar10, load_cifar100
@@ -16,11 +18,11 @@ from adiw.data.errors import DataError
 from adiw.data.fashion_mnist import load_fashion_mnist
 from adiw.data.image_files import ImageFiles
 from adiw.data.imagefolder import load_imagefolder
-from adiw.data.load_options import Loader, Options, data_root
 from adiw.data.samples import Samples
+from adiw.data.source_files import data_root
 from adiw.data.tables import load_table
 
-DATASETS: dict[str, Loader] = {
+DATASETS: dict[str, Callable[..., Data]] = {
     "digits": load_digits,
     "fashion-mnist": load_fashion_mnist,
     "cifar10": load_cifar10,
@@ -28,7 +30,7 @@ DATASETS: dict[str, Loader] = {
     "imagefolder": load_imagefolder,
     "csv": load_table,
 }
-"""The names that ``load`` accepts, and the function that loads each data set."""
+"""The names that ``load`` accepts, and the function that loads each data set; its parameters are the options."""
 
 
 def load(
@@ -56,8 +58,20 @@ def load(
     for what, value in (("root", root), ("path", path)):
         if not (value is None or isinstance(value, str | Path)) or "\0" in str(value):
             raise DataError(f"{what}: expected a path, found {value!r}")
-    options = Options(None if path is None else Path(path), target, group, size, seed, verify, broken)
-    return DATASETS[name](data_root() if root is None else Path(root), options)
+    given = {
+        "root": data_root() if root is None else Path(root),
+        "path": None if path is None else Path(path),
+        **{"target": target, "group": group, "size": size, "seed": seed, "verify": verify, "broken": broken},
+    }
+    loader = DATASETS[name]
+    taken = [option for option in given if option in inspect.signature(loader).parameters]
+    stray = [
+        key for key, default in (load.__kwdefaults__ or {}).items() if given[key] != default and key not in taken
+    ]
+    if stray:
+        options = ", ".join(option for option in taken if option != "root") or "no options"
+        raise DataError(f"{name} does not take {', '.join(stray)}; it takes {options}")
+    return loader(**{option: given[option] for option in taken})
 
 
-__all__ = ["DATASETS", "Data", "DataError", "ImageFiles", "Loader", "Options", "Samples", "data_root", "load"]
+__all__ = ["DATASETS", "Data", "DataError", "ImageFiles", "Samples", "data_root", "load"]

@@ -3,7 +3,7 @@
 The layout for Python is not read: its files are pickles, which can run code.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError, missing_files
-from adiw.data.load_options import Options, check_digest
 from adiw.data.samples import Samples, check_range
+from adiw.data.source_files import check_digest
 
 PIXELS = 3 * 32 * 32
 _TEN = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -43,47 +43,40 @@ CIFAR100_TRAIN = {"train.bin": f"bytes:{50_000 * (2 + PIXELS)}"}
 CIFAR100_TEST = {"test.bin": f"bytes:{10_000 * (2 + PIXELS)}"}
 
 
-def load_cifar10(root: Path, options: Options) -> Data:
+def load_cifar10(root: Path, verify: bool = True) -> Data:
     """50000 training and 10000 test colour images of 32 x 32 pixels in ten classes.
 
     (3, 32, 32) uint8, normalised and augmented on the device.
     """
-    options.only("cifar10", "verify")
-    folder = root / "cifar-10-batches-bin"
-    _check_complete("cifar10", folder, {**CIFAR10_TRAIN, **CIFAR10_TEST})
-    train, test = (_read(folder, files, 1, 10, options.verify) for files in (CIFAR10_TRAIN, CIFAR10_TEST))
+    train, test = _read(root / "cifar-10-batches-bin", "cifar10", (CIFAR10_TRAIN, CIFAR10_TEST), 1, 10, verify)
     mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
     return Data("cifar10", train, test, CIFAR10_CLASSES, mean, std, augment=True)
 
 
-def load_cifar100(root: Path, options: Options) -> Data:
+def load_cifar100(root: Path, verify: bool = True) -> Data:
     """50000 training and 10000 test images like those of cifar10, in a hundred classes (the fine labels)."""
-    options.only("cifar100", "verify")
-    folder = root / "cifar-100-binary"
-    _check_complete("cifar100", folder, {**CIFAR100_TRAIN, **CIFAR100_TEST})
-    train, test = (_read(folder, files, 2, 100, options.verify) for files in (CIFAR100_TRAIN, CIFAR100_TEST))
+    train, test = _read(root / "cifar-100-binary", "cifar100", (CIFAR100_TRAIN, CIFAR100_TEST), 2, 100, verify)
     mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
     return Data("cifar100", train, test, CIFAR100_CLASSES, mean, std, augment=True)
 
 
-def _check_complete(name: str, folder: Path, files: Mapping[str, str]) -> None:
-    absent = [file for file in files if not (folder / file).is_file()]
+def _read(
+    folder: Path, name: str, splits: Sequence[Mapping[str, str]], label_bytes: int, num_classes: int, verify: bool
+) -> Iterator[Samples]:
+    """The samples of each split, which is given by its files and their digests, in their order."""
+    absent = [file for files in splits for file in files if not (folder / file).is_file()]
     if absent:
         raise missing_files(name, folder, absent)
-
-
-def _read(folder: Path, files: Mapping[str, str], label_bytes: int, num_classes: int, verify: bool) -> Samples:
-    """All images of some files, in their order."""
-    parts = []
-    for name, digest in files.items():
-        path = folder / name
-        payload = path.read_bytes()
-        if verify:
-            check_digest(payload, digest, path)
-        x, y = read_binary(payload, path, label_bytes)
-        check_range(y, num_classes, str(path))
-        parts.append((x, y))
-    return Samples(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
+    for files in splits:
+        parts = []
+        for path, digest in ((folder / file, digest) for file, digest in files.items()):
+            payload = path.read_bytes()
+            if verify:
+                check_digest(payload, digest, path)
+            x, y = read_binary(payload, path, label_bytes)
+            check_range(y, num_classes, str(path))
+            parts.append((x, y))
+        yield Samples(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
 
 
 def read_binary(payload: bytes, path: Path, label_bytes: int) -> tuple[Tensor, Tensor]:

@@ -1,28 +1,24 @@
 """Handwritten digits: 1797 images of 8 x 8 pixels that come with scikit-learn, so nothing is downloaded."""
 
-from pathlib import Path
-
 import torch
 
 from adiw.data.dataset import Data
 from adiw.data.errors import missing_package
-from adiw.data.load_options import Options, stratified_split
-from adiw.data.samples import Samples
+from adiw.data.samples import Samples, stratified_split
 
 TEST_ROWS = 500
 SPLIT_SEED = 0  # part of the data set's definition, not of an experiment
 
 
-def load_digits(root: Path, options: Options) -> Data:
+def load_digits() -> Data:
     """1297 training and 500 test images of 8 x 8 pixels from scikit-learn; nothing is downloaded.
 
-    Vectors (64,) float32 in 0 .. 1, always with the same split; ``root`` is not used.
+    Vectors (64,) float32 in 0 .. 1, always with the same split.
 
-    >>> data = load_digits(Path(), Options())
+    >>> data = load_digits()
     >>> len(data.train), len(data.test), data.input_shape
     (1297, 500, (64,))
     """
-    options.only("digits")
     try:
         from sklearn import datasets
     except ImportError:

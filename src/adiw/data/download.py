@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from adiw.data import DATASETS
+from adiw.data import load
 from adiw.data.errors import DataError, missing_package
-from adiw.data.load_options import Options
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar
 TIMEOUT = 30.0  # seconds without receiving a byte
@@ -82,7 +81,7 @@ def get(name: str, root: Path, progress: Any = None) -> Path:
 def _loads(name: str, root: Path) -> bool:
     """Whether the loader finds all files and they are correct."""
     try:
-        DATASETS[name](root, Options())
+        load(name, root)
     except DataError:
         return False
     return True

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError, missing_files
-from adiw.data.load_options import Options, check_digest
 from adiw.data.samples import Samples, check_range
+from adiw.data.source_files import check_digest
 
 FOLDER = "fashion-mnist"
 CLASSES = (
@@ -29,12 +29,11 @@ DIGESTS = {  # of the uncompressed files
 MAX_BYTES = 1 << 26  # more than any of the files has: a damaged one may decompress to far more
 
 
-def load_fashion_mnist(root: Path, options: Options) -> Data:
+def load_fashion_mnist(root: Path, verify: bool = True) -> Data:
     """60000 training and 10000 test images of clothing, 28 x 28 grey pixels, in ten classes.
 
     (1, 28, 28) uint8, from root/fashion-mnist/*-ubyte[.gz].
     """
-    options.only("fashion-mnist", "verify")
     paths = {name: _find(root / FOLDER, name) for name in DIGESTS}
     absent = [f"{name}.gz" for name, path in paths.items() if path is None]
     if absent:
@@ -42,8 +41,8 @@ def load_fashion_mnist(root: Path, options: Options) -> Data:
     found = {name: path for name, path in paths.items() if path is not None}
     return Data(
         name="fashion-mnist",
-        train=_split(found, "train", options.verify),
-        test=_split(found, "t10k", options.verify),
+        train=_split(found, "train", verify),
+        test=_split(found, "t10k", verify),
         classes=CLASSES,
         mean=(0.0,),
         std=(1.0,),

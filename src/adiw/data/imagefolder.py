@@ -11,34 +11,32 @@ import torch
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles, read_image
-from adiw.data.load_options import Options
+from adiw.data.source_files import require_path
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 POLICIES = ("refuse", "skip")  # broken images: an error when one is read, or excluded when the folder is loaded
 SHOWN = 20  # file names in a warning
 
 
-def load_imagefolder(root: Path, options: Options) -> Data:
+def load_imagefolder(path: Path | None, size: int = 224, broken: str = "refuse") -> Data:
     """Your own images in train/CLASS/ and val/CLASS/ (or test/CLASS/): adiw run FOLDER.
 
     They are decoded on demand to (3, size, size) uint8. The classes are the sorted folder names of train; val may
-    lack a class, but may not add one. ``root`` is not used. An image that cannot be decoded is an error when it is
-    read. With options.broken "skip" every image is decoded once at the start, and broken ones are
-    excluded with a warning.
+    lack a class, but may not add one. An image that cannot be decoded is an error when it is read. With ``broken``
+    "skip" every image is decoded once at the start, and broken ones are excluded with a warning.
     """
-    options.only("imagefolder", "path", "size", "broken")
-    if options.broken not in POLICIES:
-        raise DataError(f"broken must be {' or '.join(POLICIES)}, got {options.broken!r}")
-    path = options.require_path("imagefolder", "a folder that holds train/ and val/ (or test/)")
+    if broken not in POLICIES:
+        raise DataError(f"broken must be {' or '.join(POLICIES)}, got {broken!r}")
+    path = require_path("imagefolder", path, "a folder that holds train/ and val/ (or test/)")
     train, test = path / "train", _test_folder(path)
     classes = _class_names(train)
     if len(classes) < 2:
         raise DataError(f"{train}: expected at least two class folders, found {list(classes)}")
-    images = _files(train, classes, options.size, True, options.broken)
+    images = _files(train, classes, size, True, broken)
     return Data(
         name="imagefolder",
         train=images,
-        test=class_folders(test, classes, options.size, options.broken),
+        test=class_folders(test, classes, size, broken),
         classes=classes,
         mean=(0.485, 0.456, 0.406),
         std=(0.229, 0.224, 0.225),

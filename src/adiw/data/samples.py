@@ -1,4 +1,4 @@
-"""Samples and labels in memory, and the checks that every kind of data set shares."""
+"""Samples and labels in memory, the checks that every kind of data set shares, and a split by class."""
 
 from dataclasses import dataclass
 
@@ -75,3 +75,32 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
     def subset(self, index: Tensor, y: Tensor | None = None) -> "Samples":
         """The rows at index (m,) int64, with their labels, or with other labels y (m,) int64."""
         return Samples(self.x[index], self.y[index] if y is None else y)
+
+
+def stratified_split(y: Tensor, test_rows: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Row numbers (n - m,) for training and (m,) for testing, both ascending; y: (n,) int64.
+
+    The test rows have the class proportions of y (largest remainder). Every class keeps at least one
+    training row, so m < test_rows when some classes are very rare.
+
+    >>> train, test = stratified_split(torch.tensor([0, 0, 0, 0, 1, 1]), test_rows=3, seed=0)
+    >>> len(train), torch.tensor([0, 0, 0, 0, 1, 1])[test].tolist()
+    (3, [0, 0, 1])
+    """
+    counts = torch.bincount(y)
+    quota = counts.double() * test_rows / len(y)
+    take = quota.floor().long()
+    leftover = test_rows - int(take.sum())
+    take[torch.argsort(quota - take, descending=True, stable=True)[:leftover]] += 1
+    take = take.minimum(counts - 1).clamp(min=0)
+    if int(take.sum()) == 0:
+        raise DataError(
+            f"expected enough rows to split off a test set, found {len(y)} rows in {len(counts)} classes; "
+            "give more rows per class, or separate train and test files"
+        )
+    in_test = torch.zeros(len(y), dtype=torch.bool)
+    generator = torch.Generator().manual_seed(seed)
+    for label, test_count in enumerate(take.tolist()):
+        rows = (y == label).nonzero().flatten()
+        in_test[rows[torch.randperm(len(rows), generator=generator)[:test_count]]] = True
+    return (~in_test).nonzero().flatten(), in_test.nonzero().flatten()

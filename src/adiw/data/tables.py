@@ -17,8 +17,8 @@ from torch import Tensor
 
 from adiw.data.dataset import Data
 from adiw.data.errors import DataError, missing_package
-from adiw.data.load_options import Options, stratified_split
-from adiw.data.samples import Samples
+from adiw.data.samples import Samples, stratified_split
+from adiw.data.source_files import require_path
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -52,26 +52,25 @@ class Table:
         )
 
 
-def load_table(root: Path, options: Options) -> Data:
+def load_table(path: Path | None, target: str | None = None, group: str | None = None, seed: int = 0) -> Data:
     """Your own table with a label column, as CSV or parquet: adiw run my.csv, or a folder of tables.
 
     Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
 
     Medians, means, standard deviations and the values of text columns are those of the training rows.
-    One file is split 80/20 by options.seed within each class; root is not used.
+    One file is split 80/20 by ``seed`` within each class.
     """
-    options.only("csv", "path", "target", "group", "seed")
-    path = options.require_path("csv", f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
-    tables = [read_table(_find(path, "train") if path.is_dir() else path, options.target)]
+    path = require_path("csv", path, f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
+    tables = [read_table(_find(path, "train") if path.is_dir() else path, target)]
     if path.is_dir():
         tables.append(read_table(_find(path, "test"), tables[0].target))
         _check_same_columns(*tables)
     classes, numbers = class_names(tables[0]), number_columns(tables[0])
     x, y = [_numeric(table, numbers) for table in tables], [_encode(table, classes) for table in tables]
-    groups = [_groups(table, options.group) for table in tables]
+    groups = [_groups(table, group) for table in tables]
     rows = None
     if len(tables) == 1:
-        parts = stratified_split(y[0], round(TEST_SHARE * len(y[0])), options.seed)
+        parts = stratified_split(y[0], round(TEST_SHARE * len(y[0])), seed)
         x, y, rows = [x[0].iloc[part.numpy()] for part in parts], [y[0][part] for part in parts], parts[0]
         groups = [tuple(groups[0][row] for row in part.tolist()) if groups[0] else () for part in parts]
     given = tables[0].features.astype("category")  # takes little memory

@@ -1,4 +1,4 @@
-"""Evaluation: accuracy, loss and predicted classes."""
+"""Evaluation: accuracy and loss."""
 
 from __future__ import annotations
 
@@ -27,15 +27,6 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: b
         rows.append(torch.stack([correct[:, 0].double(), correct.sum(1).double(), losses.double()], dim=1))
     model.train()
     return torch.cat(rows)
-
-
-@torch.no_grad()
-def predict(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
-    """The predicted class of every sample, (n,) on the CPU."""
-    model.eval()
-    classes = torch.cat([torch.zeros(0, dtype=torch.long), *(model(x).argmax(1).cpu() for x, _ in batches)])
-    model.train()
-    return classes
 
 
 def in_batches(x: Tensor, y: Tensor, size: int = 2048) -> Iterator[tuple[Tensor, Tensor]]:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.evaluate import evaluate, in_batches, predict
+from adiw.engine.evaluate import evaluate, in_batches
 from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
@@ -66,17 +66,11 @@ class Evaluation:
             row |= {"held_out_accuracy": 100 * first / size, "held_out_loss": loss / size}
         return row
 
-    def predict(self, samples: AnySamples) -> Tensor:
-        """The predicted class of each sample, (n,) on the CPU; each process predicts a part."""
-        with torch.compiler.set_stance("force_eager"):
-            own = predict(self.model, self.batches(self._local_part(samples)))
-        found: Tensor = self.processes.gather([own], [-1], -(-len(samples) // self.processes.size))[0]
-        return found[found >= 0]
-
-    def evaluate_samples(self, samples: AnySamples, criterion: nn.Module) -> EvaluatedSamples:
-        """Losses, predictions and features of all samples, in evaluation mode; each process observes a part."""
+    def evaluate_samples(self, samples: AnySamples) -> EvaluatedSamples:
+        """Losses, predictions and features of all samples, in evaluation mode; each process evaluates a part."""
         with torch.compiler.set_stance("force_eager"):
             batches = self.batches(self._local_part(samples))
+            criterion = nn.CrossEntropyLoss(reduction="none")
             own = evaluate_samples(self.model, criterion, batches, lambda batch: (self.model(batch[0]), batch[1]))
         rows = -(-len(samples) // self.processes.size)
         found = own.map(lambda tensor: self.processes.gather([tensor], [-1], rows)[0])

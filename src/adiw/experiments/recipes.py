@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -89,8 +89,8 @@ def load_file(file: Path | Traversable) -> Recipe:
     """The recipe in a TOML file, with the settings of all its runs checked. Errors name the file."""
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
-        recipe = _with_base(given) if "base" in given else _without_base(given)
-        recipe = replace(recipe, name=file.name.removesuffix(".toml"))
+        given, deviations = _merged_with_base(given) if "base" in given else (given, ())
+        recipe = _recipe(file.name.removesuffix(".toml"), given, deviations)
         _check_runs(recipe)
     except (OSError, ValueError) as error:
         raise SettingsError(f"{file.name}: {error}") from error
@@ -101,11 +101,11 @@ def _folder() -> Traversable:
     return files("adiw.experiments") / "recipe_files"
 
 
-def _without_base(given: dict[str, Any]) -> Recipe:
+def _recipe(name: str, given: dict[str, Any], deviations: tuple[dict[str, Any], ...]) -> Recipe:
     check_keys("the recipe", given, _KEYS)
     rows, columns = entries(given, "row"), entries(given, "column")
     return Recipe(
-        name="",
+        name,
         title=text_of(given, "title"),
         about=text_of(given, "about"),
         trials=given.get("trials", 1),
@@ -113,47 +113,33 @@ def _without_base(given: dict[str, Any]) -> Recipe:
         common=table_of(given, "settings"),
         columns=columns,
         rows=rows,
-        deviations=(),
+        deviations=deviations,
         paper=paper_figures(given, [row.label for row in rows], len(columns), (*MEASURES, "seconds")),
     )
 
 
-def _with_base(given: dict[str, Any]) -> Recipe:
+def _merged_with_base(given: dict[str, Any]) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:
+    """(the content of the base with the changes, the deviations). A base is a recipe of the paper, without a base."""
     check_keys("a recipe with a base", given, _KEYS_WITH_BASE)
-    base, changes = _base(given), table_of(given, "rows")
-    for label in changes:
-        if label not in {row.label for row in base.rows}:
-            raise unknown("row", label, [row.label for row in base.rows])
-    deviations = given.get("deviation", [])
-    for deviation in deviations:
-        _check_deviation_keys(deviation)
-    added = entries(given, "row") if "row" in given else ()
-    for row in added:
-        if row.label in {known.label for known in base.rows}:
-            raise SettingsError(
-                f"[[row]] {row.label} is a row of {base.name}: write [rows.{row.label!r}] to change it"
-            )
-    none = {row.label: [None] * len(base.columns) for row in added}
-    return replace(
-        base,
-        title=text_of(given, "title"),
-        about=text_of(given, "about"),
-        trials=given.get("trials", base.trials),
-        common={**base.common, **table_of(given, "settings")},
-        rows=(*(Entry(row.label, {**row.settings, **changes.get(row.label, {})}) for row in base.rows), *added),
-        paper={measure: {**figures, **none} for measure, figures in base.paper.items()},
-        deviations=tuple({**deviation, "chosen": text_of(deviation, "chosen")} for deviation in deviations),
-    )
-
-
-def _base(given: dict[str, Any]) -> Recipe:
-    """The recipe of the paper that ``base`` names: deviations are from the paper, so a base has no base itself."""
-    name = text_of(given, "base")
+    name, changes, deviations = text_of(given, "base"), table_of(given, "rows"), given.get("deviation", [])
     if name not in names():
         raise unknown("base", name, names())
-    if "base" in tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8")):
+    base = tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    if "base" in base:
         raise SettingsError(f"base {name} has a base itself: use that one")
-    return load(name)
+    labels = [row["label"] for row in base["row"]]
+    for label in changes:
+        if label not in labels:
+            raise unknown("row", label, labels)
+    for deviation in deviations:
+        _check_deviation(deviation)
+    rows = [row | changes.get(row["label"], {}) for row in base["row"]]
+    kept = {key: given[key] for key in ("title", "about", "trials") if key in given}
+    merged = {key: value for key, value in base.items() if key not in ("title", "about")} | kept
+    merged["settings"] = table_of(base, "settings") | table_of(given, "settings")
+    return {**merged, "row": rows + given.get("row", [])}, tuple(
+        {**deviation, "chosen": text_of(deviation, "chosen")} for deviation in deviations
+    )
 
 
 def _check_runs(recipe: Recipe) -> None:
@@ -173,15 +159,14 @@ def _check_runs(recipe: Recipe) -> None:
                 raise SettingsError(f"a setting of {row.label} has the wrong type ({error})") from error
 
 
-def _check_deviation_keys(deviation: Mapping[str, Any]) -> None:
+def _check_deviation(deviation: Mapping[str, Any]) -> None:
     check_keys("deviation", deviation, DEVIATION)
+    setting = text_of(deviation, "setting")
     for key in DEVIATION:
         if key not in deviation:
-            raise SettingsError(f"[[deviation]] of {deviation.get('setting', '?')}: {key} is missing")
-    text_of(deviation, "setting")
-    rows = deviation["rows"]
-    if rows != "all" and not (isinstance(rows, list) and rows and all(isinstance(row, str) for row in rows)):
-        raise SettingsError(f'[[deviation]] of {deviation["setting"]}: rows must be "all" or a list, got {rows!r}')
+            raise SettingsError(f"[[deviation]] of {setting}: {key} is missing")
+    if deviation["rows"] != "all" and not isinstance(deviation["rows"], list):
+        raise SettingsError(f'[[deviation]] of {setting}: rows must be "all" or a list, got {deviation["rows"]!r}')
 
 
 def check_keys(where: str, given: Iterable[str], known: Sequence[str]) -> None:

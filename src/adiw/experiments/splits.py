@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from adiw.data import Data, DataError, ImageFiles, Samples, load
 from adiw.data.imagefolder import class_folders
-from adiw.data.load_options import stratified_split
+from adiw.data.samples import stratified_split
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
 

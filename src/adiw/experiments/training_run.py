@@ -34,6 +34,7 @@ from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.audit import FIRST, early_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
+from adiw.reweighting.evaluation_pass import EvaluatedSamples
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports of the step
@@ -252,14 +253,19 @@ class TrainingRun:
 
     def predict(self, samples: Samples | ImageFiles) -> Tensor:
         """The predicted class of each of these samples, (n,) on the CPU, by the network of the best or last epoch."""
+        predicted = self.evaluate_samples(samples).predicted
+        assert predicted is not None  # the targets are classes
+        return predicted
+
+    def evaluate_samples(self, samples: Samples | ImageFiles) -> EvaluatedSamples:
+        """Losses, predictions and features of these samples, by the network of the best or last epoch."""
         with self.on_stream(), self.best.loaded(self.model):
-            return self.evaluation.predict(samples)
+            return self.evaluation.evaluate_samples(samples)
 
     def audit(self) -> Audit:
         """The audit of the training samples, with the network of the best or last epoch."""
         splits, data = self.splits, self.splits.data
-        with self.on_stream(), self.best.loaded(self.model):
-            last = self.evaluation.evaluate_samples(splits.train, nn.CrossEntropyLoss(reduction="none"))
+        last = self.evaluate_samples(splits.train)
         count = len(splits.train)
         losses, trusted, early = last.losses, None, early_losses(self.reweight)
         if self.method.trains_on != "trusted":  # val-only has no history of the other samples

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader
 from adiw.integrations.network_training import Progress
 from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
 from adiw.label_audit import Audit
-from adiw.reweighting.audit import BATCH, FIRST, losses_at, make_audit
-from adiw.reweighting.evaluation_pass import evaluate_samples
+from adiw.reweighting.audit import FIRST, losses_at, make_audit
+from adiw.reweighting.evaluation_pass import BATCH, evaluate_samples
 from adiw.reweighting.sample_record import LossHistory
 
 SECONDS = 2.0  # between two lines of progress

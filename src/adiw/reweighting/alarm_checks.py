@@ -12,8 +12,8 @@ from torch import Tensor
 from adiw.argument_checks import kind_of
 from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.evaluation_pass import evaluate_dataset
 from adiw.reweighting.group_table import Groups, group_rows
-from adiw.reweighting.model_predictions import predict
 from adiw.reweighting.sample_record import EARLY_STEPS
 from adiw.reweighting.summary import Summary
 
@@ -90,10 +90,11 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
-    found = predict(
-        method.evaluator, method.evaluator.model, stream.dataset, stream.order[:MOST_TRUSTED].sort().values
-    )
-    return None if found.labels is None or found.predicted is None else (found.labels, found.predicted)
+    index = stream.order[:MOST_TRUSTED].sort().values
+    found = evaluate_dataset(method.evaluator, method.evaluator.model, stream.dataset, index)
+    if found.right is None or found.targets is None or found.predicted is None:
+        return None
+    return found.targets, found.predicted
 
 
 def group_numbers(groups: Any, num_train: int) -> Groups:

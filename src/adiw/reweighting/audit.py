@@ -15,11 +15,10 @@ from adiw.audit_cutoff import Losses
 from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
-from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples, nearest_others
+from adiw.reweighting.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.indexed import Indexed, TrustedSamples
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
-BATCH = 256
 
 
 def audit(

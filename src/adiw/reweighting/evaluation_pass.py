@@ -1,4 +1,4 @@
-"""A pass over samples in evaluation mode: losses, predictions and hidden-layer outputs, for the audit."""
+"""A pass over samples in evaluation mode: losses, predictions and hidden-layer outputs, for verdict and audit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.utils.data import DataLoader, Subset
 
-from adiw.reweighting.loss_shapes import Criterion, per_sample_losses
-from adiw.reweighting.model_evaluator import evaluation_mode
+from adiw.argument_checks import kind_of
+from adiw.distributed.split_models import check_whole
+from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.loss_shapes import Criterion, no_autocast, per_sample_losses
+from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
+from adiw.reweighting.transforms import LossValue
 
+BATCH = 256
 DIMENSIONS = 64  # of the hidden-layer outputs that are kept, after a random projection
 CHUNK = 2**24  # distances that are computed at a time
 PAIRS = 2000  # of samples, for the median distance
@@ -26,7 +32,16 @@ class EvaluatedSamples:
     targets: Tensor | None  # (n,) classes or numbers; None for other targets
     predicted: Tensor | None  # (n,) classes or numbers
     confidence: Tensor | None  # (n,) probability of the predicted class
-    features: Tensor | None  # (n, d) the input of the last linear layer, or the outputs; d is at most DIMENSIONS
+    features: (
+        Tensor | None
+    )  # (n, d) for classes: the input of the last linear layer, or the outputs; at most DIMENSIONS
+
+    @property
+    def right(self) -> Tensor | None:
+        """(n,) which samples are predicted correctly; None where targets are not classes."""
+        if self.targets is None or self.predicted is None or self.targets.is_floating_point():
+            return None
+        return self.targets == self.predicted
 
     def map(self, fn: Callable[[Tensor], Tensor]) -> EvaluatedSamples:
         """``fn`` of each tensor."""
@@ -46,10 +61,26 @@ def evaluate_samples(
             parts.append(_one(outputs, targets, losses, hidden))
             hidden.clear()
     if not parts:
-        raise ValueError("there are no samples to audit: the training set is empty")
+        raise ValueError("there are no samples to evaluate: the data set is empty")
     columns = zip(*([getattr(part, field.name) for field in fields(part)] for part in parts), strict=True)
     whole: list[Any] = [None if any(x is None for x in column) else torch.cat(column) for column in columns]
     return EvaluatedSamples(*whole)
+
+
+def evaluate_dataset(
+    evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tensor | None = None
+) -> EvaluatedSamples:
+    """Evaluate ``model`` on the samples at ``index``, with the criterion and forward function of ``evaluator``."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"expected a model, an nn.Module that takes the same batches, got {kind_of(model)}")
+    check_whole(model, "verdict(held_out=...)")
+    own = ModelEvaluator(unwrap(model), evaluator.criterion, evaluator.forward, LossValue())
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    dataset = dataset if index is None else Subset(dataset, index.tolist())
+    loader: DataLoader[Any] = DataLoader(dataset, batch_size=BATCH, generator=torch.Generator())
+    batches = (map_tensors(lambda x: x.to(device), batch) for batch in loader)
+    with no_autocast(device.type):
+        return evaluate_samples(own.model, own.criterion, batches, own.run)
 
 
 def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> EvaluatedSamples:
@@ -61,9 +92,10 @@ def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> Ev
             confidence, predicted = outputs.float().softmax(1).max(1)
         elif targets.is_floating_point() and outputs.numel() == count:
             predicted = outputs.reshape(-1)
-    features = next(
-        (x for x in reversed(hidden) if len(x) == count), outputs if isinstance(outputs, Tensor) else None
-    )
+    features = None
+    if scalar and not targets.is_floating_point():  # only classes have neighbours with another label
+        shown = outputs if isinstance(outputs, Tensor) else None
+        features = next((x for x in reversed(hidden) if len(x) == count), shown)
     found = EvaluatedSamples(
         losses,
         targets.reshape(-1) if scalar else None,

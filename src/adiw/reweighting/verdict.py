@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
 from adiw.reweighting.alarm_checks import trusted_predictions
-from adiw.reweighting.model_predictions import predict
+from adiw.reweighting.evaluation_pass import evaluate_dataset
 from adiw.reweighting.sample_record import SampleRecord
 from adiw.reweighting.significance import loss_distance, mix_distance, paired_means, paired_rates
 
@@ -99,8 +99,8 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
     )
     if held_out is None:
         return make_verdict(shift, after)
-    own = predict(method.evaluator, method.evaluator.model, held_out)
-    others = {name: predict(method.evaluator, model, held_out) for name, model in (references or {}).items()}
+    own = evaluate_dataset(method.evaluator, method.evaluator.model, held_out)
+    others = {name: evaluate_dataset(method.evaluator, model, held_out) for name, model in (references or {}).items()}
     if own.right is None:
         compared = [compare_losses(name, own.losses, other.losses) for name, other in others.items()]
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
