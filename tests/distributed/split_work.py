@@ -33,6 +33,7 @@ def split_work(rank: int, size: int, folder: Path) -> dict[str, Any]:
         "errors": {name: error_of(rank, name) for name in ODD},
         "later error": later_error(rank),
         "lengths": lengths(rank, size),
+        "larger batches": larger_batches(rank, size),
     }
 
 
@@ -183,3 +184,14 @@ def lengths(rank: int, size: int) -> list[float]:
     if size > 1:
         dist.all_reduce(loss)
     return [float(loss) / size, *reweight.weights.tolist()]
+
+
+def larger_batches(rank: int, size: int) -> Tensor:
+    """The weights after batches that grow, as those of packed sequences do; their largest size is known before."""
+    x, y, val = data()
+    reweight = ADIW(network(), CRITERION, val, NUM_TRAIN, "kl", warmup_steps=0, cautious=False).double()
+    reweight.weight_state.largest_batch = BATCH
+    for number in (8, 12, BATCH):
+        index = torch.arange(number).tensor_split(size)[rank]
+        reweight(reweight.evaluator.model(x[index]), y[index], index)
+    return reweight.weights

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.distributed.split_work import NAMES, ODD, few_trusted, lengths, resumed
+from tests.distributed.split_work import NAMES, ODD, few_trusted, larger_batches, lengths, resumed
 from tests.gloo_processes import EVEN, VARIANTS, train
 
 NEAR = {"rtol": 1e-8, "atol": 1e-8}
@@ -95,3 +95,10 @@ def test_an_error_in_a_later_step_is_raised_in_all_and_leaves_the_method_usable(
 def test_sequences_that_each_process_pads_to_its_own_length(several: Several) -> None:
     for process in several:
         assert process["split"]["lengths"] == pytest.approx(lengths(0, 1), rel=1e-5)
+
+
+def test_batches_that_grow_to_a_size_that_is_known_before(several: Several) -> None:
+    expected = larger_batches(0, 1)
+    assert (expected != 1).any()
+    for process in several:
+        torch.testing.assert_close(process["split"]["larger batches"], expected, **NEAR)

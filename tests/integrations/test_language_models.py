@@ -206,7 +206,7 @@ def test_joined_sequences_that_cannot_be_told_apart() -> None:
         batch["position_ids"][0, 2] = 0  # one sample has two sequences
         return batch
 
-    with pytest.raises(ValueError, match=r"3 samples became 4 sequences: .*turn packing off"):
+    with pytest.raises(ValueError, match=r"3 samples became 4 sequences: .*samples that are packed rows already"):
         collate(SAMPLES[:3], pack)
 
 

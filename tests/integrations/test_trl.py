@@ -96,13 +96,44 @@ def test_weights_of_one_train_as_its_own_loss(tmp_path: Path, accumulated: int, 
     assert len(logged(ours)) == 2 * -(-8 // accumulated)
 
 
-@pytest.mark.parametrize("free", [False, True])
-def test_weights_are_higher_for_sequences_like_the_trusted(tmp_path: Path, free: bool) -> None:
-    settings = {"padding_free": True, "max_length": None} if free else {}
-    run = trained(tmp_path, train=mixed(), num_train_epochs=6, **settings)
+FREE = {"padding_free": True, "max_length": None}
+PACKED = {"packing": True, "max_length": 16}
+
+
+@pytest.mark.parametrize(("settings", "epochs"), [({}, 6), (FREE, 6), (PACKED, 20)], ids=["padded", "free", "packed"])
+def test_weights_are_higher_for_sequences_like_the_trusted(tmp_path: Path, settings: Any, epochs: int) -> None:
+    run = trained(tmp_path, train=mixed(), num_train_epochs=epochs, **settings)
     assert len(run.weights) == len(run.train_dataset) == 120
     assert run.weights[40:100].mean() > 1.5 * run.weights[:40].mean()
     assert "weights/ess" in run.state.log_history[-2]
+    first = run.audit().order[:20]
+    assert (first < 40).mean() > 0.9  # of the sequences that follow another step
+
+
+class Matched(Unweighted):
+    """A divergence gives other weights than one from the first step on, which depend on the whole batch."""
+
+    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> ADIW:
+        forward = self.outputs_and_targets
+        return ADIW(model, ClassLosses(), val_set, num_train, "kl", warmup_steps=0, forward=forward, cautious=False)
+
+
+@pytest.mark.parametrize("kind", [Unweighted, Matched])
+def test_packed_sequences_are_trained_as_those_that_are_not(tmp_path: Path, kind: Any) -> None:
+    """All sequences are in each batch, so that it does not matter which are in a row."""
+    whole = {"per_device_train_batch_size": 30, "num_train_epochs": 3, "optim": "sgd", "learning_rate": 0.5}
+    packed, apart = (trained(tmp_path, kind, **whole, **how) for how in (PACKED, FREE))
+    assert len(packed.get_train_dataloader().dataset) < len(packed.train_dataset) == len(packed.weights) == 30
+    torch.testing.assert_close(logged(packed), logged(apart), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(packed.weights, apart.weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(packed.model.state_dict(), apart.model.state_dict(), rtol=1e-4, atol=1e-5)
+    assert (packed.weights.std() > 0.01) == (kind is Matched)
+
+
+def test_weights_of_one_have_the_loss_of_trl_for_packed_rows(tmp_path: Path) -> None:
+    whole = {"per_device_train_batch_size": 30, "num_train_epochs": 3, "optim": "sgd", "learning_rate": 0.5}
+    ours, theirs = (trained(tmp_path, kind, **whole, **PACKED) for kind in (Unweighted, trl.SFTTrainer))
+    torch.testing.assert_close(logged(ours), logged(theirs), rtol=1e-5, atol=1e-5)
 
 
 def test_lora(tmp_path: Path) -> None:
@@ -114,7 +145,8 @@ def test_lora(tmp_path: Path) -> None:
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"packing joins sequences before they have an index.*padding_free=True"):
-        trainer(tmp_path, packing=True, max_length=16).train()
+    for strategy in ("wrapped", "bfd_split"):
+        with pytest.raises(ValueError, match=rf'packing_strategy="{strategy}" cuts sequences into pieces.*use "bfd"'):
+            trainer(tmp_path, **PACKED, packing_strategy=strategy).train()
     with pytest.raises(ValueError, match='loss_type="dft" would not be used: override make_reweight'):
         trainer(tmp_path, loss_type="dft").train()

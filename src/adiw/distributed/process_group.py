@@ -46,7 +46,7 @@ class SingleProcess:
     size, rank = 1, 0
     offset = 0  # the first of this process's rows in what ``gather`` returns
 
-    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None) -> bool:
+    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None, largest: int = 0) -> bool:
         """Prepare the first step. Returns whether several processes start here."""
         launched = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
         if launched > 1 and not is_initialized():  # else each process would silently train on its own
@@ -126,16 +126,17 @@ class ProcessGroup:
         assert self.capacity is not None  # set by start
         return self.rank * self.capacity
 
-    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None) -> bool:
+    def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None, largest: int = 0) -> bool:
         """Agree on the number of rows that each process sends, and copy rank 0's state of ``method`` to all.
 
-        Processes that have parts of ``model`` get it as well, also those of other groups (tensor-parallel ones).
+        It is that of the largest ``batch``, or ``largest`` if later batches may be larger. Processes that have parts
+        of ``model`` get the state as well, also those of other groups (tensor-parallel ones).
         """
         self.device = batch.device
         self._agree([batch], self.device)
-        largest = torch.tensor(len(batch), device=batch.device)
-        self._run(dist.all_reduce, largest, op=dist.ReduceOp.MAX)
-        self.capacity = int(largest)
+        rows = torch.tensor(max(len(batch), largest), device=batch.device)
+        self._run(dist.all_reduce, rows, op=dist.ReduceOp.MAX)
+        self.capacity = int(rows)
         self.broadcast_state(method)
         share_state(method, groups_of(model))
         return True

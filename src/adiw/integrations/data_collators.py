@@ -18,6 +18,8 @@ DataCollator = Callable[[list[Any]], Any]
 class CollateWithIndex:
     """Calls a data collator without the column "index", and adds that column to its batch as (n,) int64.
 
+    Items may be lists of samples, see ``PackedRows``.
+
     >>> CollateWithIndex(lambda samples: {"x": torch.tensor([s["x"] for s in samples])})([{"x": 1.0, "index": 7}])
     {'x': tensor([1.]), 'index': tensor([7])}
     """
@@ -25,7 +27,9 @@ class CollateWithIndex:
     def __init__(self, collator: DataCollator) -> None:
         self.collator = collator
 
-    def __call__(self, samples: list[dict[str, Any]]) -> Any:
+    def __call__(self, samples: list[Any]) -> Any:
+        if isinstance(samples[0], list):
+            samples = [sample for row in samples for sample in row]
         if not isinstance(samples[0], Mapping):
             raise TypeError(f"training samples must be mappings of columns, got {type(samples[0]).__name__}")
         index = torch.tensor([sample["index"] for sample in samples])
@@ -50,8 +54,8 @@ def _check_rows(batch: Any, count: int) -> None:
     filled = batch["labels"][0, starts[count] :] if len(starts) > count else position[:0]
     if len(starts) < count or bool((filled != IGNORED).any()):
         raise ValueError(
-            f"{count} samples became {len(starts)} sequences: leave out empty samples, and turn packing off, "
-            "because a weight belongs to one sequence"
+            f"{count} samples became {len(starts)} sequences: leave out empty samples, and samples that are "
+            "packed rows already, because a weight belongs to one sequence"
         )
 
 
@@ -88,9 +92,7 @@ def _collate(dataset: Any, collator: DataCollator) -> dict[str, Any]:
     if not callable(collator):
         raise TypeError(f"trusted set: expected a data collator, got {type(collator).__name__}")
     try:
-        batch = collator([dataset[i] for i in range(len(dataset))])
-        if _is_joined(batch, len(dataset)):
-            batch = _pad([collator([dataset[i]]) for i in range(len(dataset))])
+        batch = apart(collator)([dataset[i] for i in range(len(dataset))])
     except Exception as error:
         raise TypeError(
             f"trusted set: the data collator fails on its samples ({type(error).__name__}: {error}): pass samples "
@@ -99,6 +101,16 @@ def _collate(dataset: Any, collator: DataCollator) -> dict[str, Any]:
     if not isinstance(batch, Mapping) or not batch:
         raise TypeError(f"trusted set: expected a mapping of columns from the data collator, got {batch!r:.50}")
     return dict(batch)
+
+
+def apart(collator: DataCollator) -> DataCollator:
+    """The data collator, but with a padded row for each sample where it joins them in one row."""
+
+    def collate(samples: list[Any]) -> Any:
+        batch = collator(samples)
+        return _pad([collator([sample]) for sample in samples]) if _is_joined(batch, len(samples)) else batch
+
+    return collate
 
 
 def _is_joined(batch: Any, count: int) -> bool:

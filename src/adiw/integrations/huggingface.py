@@ -15,7 +15,8 @@ from torch.utils.data import DataLoader
 from adiw.engine.checkpoint import load_file, save_file
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
-from adiw.integrations.data_collators import Collated, CollateWithIndex
+from adiw.integrations.data_collators import Collated, CollateWithIndex, apart
+from adiw.integrations.packed_rows import PackedRows
 from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, check_labels, labels_of, predicts_next
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
@@ -129,7 +130,12 @@ class ReweightingMixin(Trainer):
         """The audit of the training set after ``train``, in one process; arguments as for ``adiw.audit``."""
         if self.method is None:
             raise RuntimeError("there is nothing to audit before training starts: call trainer.train() first")
-        return audit(self.method, self.get_train_dataloader(), names=names, columns=columns)
+        train_set: Any = self.train_dataset
+        loader = self.get_test_dataloader(train_set)  # without unused columns
+        dataset = loader.dataset if checks.find_indexed(loader.dataset) else Indexed(loader.dataset)
+        collate = CollateWithIndex(apart(loader.collate_fn))
+        batches: Any = DataLoader(dataset, self.args.per_device_eval_batch_size, collate_fn=collate)
+        return audit(self.method, batches, names=names, columns=columns)
 
     def compute_loss(
         self,
@@ -175,7 +181,7 @@ class ReweightingMixin(Trainer):
         columns, dataset, collator = self._signature_columns, self.train_dataset, self.data_collator
         try:
             self._signature_columns = [*columns, "index"]  # for this loader only
-            self.train_dataset = dataset if checks.find_indexed(dataset) else Indexed(dataset)
+            self.train_dataset = self._packed(dataset if checks.find_indexed(dataset) else Indexed(dataset))
             self.data_collator = CollateWithIndex(collator)
             loader = super().get_train_dataloader()
         finally:
@@ -183,6 +189,16 @@ class ReweightingMixin(Trainer):
         assert self.method is not None  # created by _prepare_method
         checks.check_repeats(self.method, loader)
         return loader
+
+    def _packed(self, dataset: Any) -> Any:
+        """The training samples in rows where trl is to pack them, otherwise as they are."""
+        if not self._packs:
+            return dataset
+        args: Any = self.args
+        rows = PackedRows(dataset, args.max_length)
+        assert self.method is not None  # created by _prepare_method
+        self.method.weight_state.largest_batch = rows.largest_batch(args.train_batch_size)
+        return rows
 
     def _prepare_method(self, model: Any) -> None:
         """Create the method, or check that the method of an earlier call fits the training set."""
@@ -206,12 +222,24 @@ class ReweightingMixin(Trainer):
 
     def _prepared(self, trusted: Any) -> Any:
         """The trusted samples as trl's ``SFTTrainer`` prepares training samples: with tokens and labels."""
-        prepare = getattr(self, "_prepare_dataset", None)
-        if prepare is None or getattr(self, "_skip_prepare_dataset", False):
+        if getattr(self, "_skip_prepare_dataset", True):  # of trl's SFTTrainer
             return trusted
         args: Any = copy(self.args)
         args.shuffle_dataset = False
-        return prepare(trusted, self.processing_class, args, False, self._formatting_func, "trusted")
+        return self._prepare_dataset(trusted, self.processing_class, args, False, self._formatting_func, "trusted")
+
+    @property
+    def _packs(self) -> bool:
+        """Whether this is trl's ``SFTTrainer``, which is to pack the training samples that it has prepared."""
+        return getattr(self.args, "packing", False) and not getattr(self, "_skip_prepare_dataset", True)
+
+    def _prepare_dataset(
+        self, dataset: Any, processing_class: Any, args: Any, packing: bool, formatting_func: Any, dataset_name: str
+    ) -> Any:
+        """As trl's ``SFTTrainer``, but training samples stay apart: they are packed once they have an index."""
+        packing = packing and dataset_name != "train"
+        prepare: Any = super()._prepare_dataset  # type: ignore[misc]
+        return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
 
     def _check_settings(self) -> None:
         if self.trusted_set is None and checks.joined_samples(self.train_dataset) is None:
@@ -225,10 +253,11 @@ class ReweightingMixin(Trainer):
                 'FSDP1 do not allow: use FSDP2, TrainingArguments(fsdp=..., fsdp_config={"version": 2}), or '
                 "neither, for DistributedDataParallel"
             )
-        if getattr(self.args, "packing", False):
+        strategy = getattr(self.args, "packing_strategy", "bfd")
+        if self._packs and strategy != "bfd":
             raise ValueError(
-                "packing joins sequences before they have an index, so that they cannot have weights of their own: "
-                "use packing=False, and padding_free=True to train without padding"
+                f'packing_strategy="{strategy}" cuts sequences into pieces that are trained on in '
+                'different steps, so that a sequence has no loss of its own: use "bfd", which packs whole sequences'
             )
         loss_type = getattr(self.args, "loss_type", "nll")  # of trl's SFTConfig
         if loss_type != "nll":

@@ -80,6 +80,7 @@ class WeightState(nn.Module):
         for counter in ("seen_steps", "seen_samples", "bad_indices"):
             self.register_buffer(counter, torch.zeros((), dtype=torch.long))
         self.history = LossHistory(num_train)
+        self.largest_batch = 0  # samples of a process that later batches may have, if more than the first ones
         self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
         self._started = False
         self._warm = False  # whether the warm-up is known to have ended
@@ -194,9 +195,8 @@ class WeightState(nn.Module):
         if not self._started:
             evaluator = getattr(method, "evaluator", None)
             _refuse_join(getattr(evaluator, "given_model", None))
-            starts_group = processes.start(
-                self if method is None else method, losses, getattr(evaluator, "model", None)
-            )
+            state = self if method is None else method
+            starts_group = processes.start(state, losses, getattr(evaluator, "model", None), self.largest_batch)
         self.processes, self._started = processes, True
         return processes, starts_group
 
