@@ -1,10 +1,10 @@
-"""The time of a uniform epoch of ``adiw run`` and of a kl step beside it, with today's engine and with candidates.
+"""The time of a uniform epoch of ``adiw run``, and of weighted steps, with today's engine and with candidates.
 
     python benchmarks/engine.py [--workloads cifar10 fashion-mnist] [--candidates NAME ...] [--budget 60] [--out DIR]
 
-All engines of a workload take turns within one process; a ratio is that of kl to uniform with the same engine. The
-seconds until the first graph is ready are those of compilation and of the first steps. A candidate changes neither
-the network nor the schedule nor the data. ``--profile`` also lists the kernels of a uniform step by their time.
+All engines of a workload take turns within one process; a ratio is that of kl or the default to uniform with the same
+engine. The seconds until the first graph is ready are those of compilation and first steps. A candidate changes
+neither the network nor the schedule nor the data. ``--profile`` lists the kernels of a uniform step by their time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from record import RESULTS, Record, describe, first_line
 from timing import Plan, Timer, interleave
 from workloads import WORKLOADS, Workload
 
-KL = "adiw-kl"
+KL, DEFAULT = "adiw-kl", "adiw"
 KERNELS = 40  # listed by --profile
 
 
@@ -91,7 +91,7 @@ BOTH = ("fashion-mnist", "cifar10")
 TUNED = {"coordinate_descent_tuning": True}
 SEARCHED = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN,TRITON"}
 CANDIDATES = {
-    "captured": Candidate("captured", methods=(BASE, KL), workloads=BOTH),
+    "captured": Candidate("captured", methods=(BASE, KL, DEFAULT), workloads=BOTH),
     "compiled": Candidate("compiled", methods=(BASE, KL), workloads=BOTH),
     "captured, weights channels last": Candidate("captured", weights_channels_last),
     "compiled, weights channels last": Candidate("compiled", weights_channels_last),

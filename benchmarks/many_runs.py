@@ -22,7 +22,7 @@ import torch
 from torch import Generator
 
 import adiw.data
-from adiw.data import Data, DataError, Options, Samples, load
+from adiw.data import Data, DataError, Samples, load
 from adiw.experiments.executors import Executor, Pending, run_on
 from adiw.experiments.local_executor import LocalExecutor
 from adiw.experiments.plan import Part, Planned, plan
@@ -79,7 +79,7 @@ def with_generated(sizes: tuple[int, int], function: Callable[..., Any], *argume
 def generate(sizes: tuple[int, int]) -> None:
     """Use random images in place of the data set in this process."""
 
-    def make(root: Path, options: Options) -> Data:
+    def make(root: Path) -> Data:
         random = Generator().manual_seed(0)
         train, test = (
             Samples(

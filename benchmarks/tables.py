@@ -108,7 +108,7 @@ def _framework_cell(row: Row | None) -> str:
 
 
 def engine(content: Content) -> str:
-    """Steps and epochs of uniform weights and of kl with each engine, and the seconds until the first graph."""
+    """Steps and epochs with each engine and method, and the seconds until the first graph."""
     rows = {(row["workload"], row["engine"], row["method"]): row for row in content["rows"]}
     lines = [
         [f"{workload}, {engine}", method, *_engine_cells(row)] for (workload, engine, method), row in rows.items()
