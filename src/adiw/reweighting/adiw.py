@@ -336,8 +336,8 @@ class ADIW(nn.Module):
         step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
         val = self.val_stream.batch() if self.val_stream.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
-        val_losses = val.z if by_loss and val is not None else None
-        self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
+        val_losses = self.val_stream.newest()[:, 0] if by_loss and val is not None else None
+        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last

@@ -122,6 +122,12 @@ class ValidationStream(nn.Module):
             return ValidationBatch(index, self.z.reshape(-1, 1), None if self.group is None else self.group.flatten())
         return ValidationBatch(self.batch_index, self.z, self.group)
 
+    def newest(self) -> Tensor:
+        """z (refresh_size, d) of the samples that were evaluated last."""
+        assert self.z is not None
+        rows = (self.oldest_rows - self.refresh_size) % self.batch_size
+        return self.z if self.refresh_size == self.batch_size else self.z[rows]
+
     def is_due(self) -> bool:
         """Count a step. Whether it evaluates the next samples: every ``every``-th does, unless ``refresh`` did."""
         due = not self.refreshed and self._count_step()
