@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.alarm_checks import AlarmChecks
+from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -165,6 +167,7 @@ class ADIW(nn.Module):
         self._refits = GraphedCalls("estimations of weights by rank")
         self._evaluations = GraphedPass(self.evaluator, val_stream)
         self.alarm_checks = AlarmChecks()
+        self._coming: deque[ComingBatch] = deque()  # of ``look_ahead``
         warn_if_few(len(val_stream))
         # Worker processes that read the samples must not share a file with this process.
         unread = not (val_stream.evaluated or forward or val_workers)
@@ -265,10 +268,15 @@ class ADIW(nn.Module):
             return sample_losses(self.evaluator.criterion, outputs, targets).mean()
         if self.unit == "element":
             return weighted_elements(self, outputs, targets, index, features)
+        if self._coming:
+            return self._coming.popleft().loss(self.evaluator.losses(outputs, targets), outputs, index)
         try:
             losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
             self.check_call(losses, index, features)
-            columns = self._columns(outputs, targets, inputs, features, losses)
+            if self.exact:
+                columns = self._exact_columns(outputs, targets, inputs, losses)
+            else:
+                columns = self.columns(outputs, targets, features, losses)
         except Exception as error:
             self.weight_state.share_error(error)
             raise
@@ -284,17 +292,39 @@ class ADIW(nn.Module):
         if index is not None and self.weight_state.is_stream:
             raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
 
+    def look_ahead(self, batches: Iterable[Any], run: Run | None = None) -> None:
+        """Estimate the weights of the coming batches together: those of an optimizer step that accumulates them.
+
+        The next calls then have these batches in this order, and return mean(w * loss) of each as usual. A call
+        before they are done replaces those that are left.
+
+        The losses that the weights are estimated from are those of a pass in evaluation mode over the batches, as
+        with ``exact=True``: an optimizer step has one forward pass more.
+
+        Args:
+            batches: of the DataLoader of the indexed training set, (x, y, index) or mappings with the key "index".
+            run: ``run(batch) -> (outputs, targets)`` of a batch with its index, instead of the model and ``forward``.
+        """
+        if self.unit == "element":
+            raise ValueError("look_ahead is for weights of samples: those of elements are estimated in each batch")
+        self._coming.clear()
+        self._coming.extend(coming_batches(self, batches, run))
+
     @torch.no_grad()
-    def _columns(self, outputs: Any, targets: Any, inputs: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
+    def columns(self, outputs: Any, targets: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
         """z, or None where it is the loss, and the group, label and predicted class of each sample, (n, ...)."""
         z, group = None, None
-        if self.exact:
-            reason = "exact=True takes z from a separate pass in evaluation mode"
-            pair = self.evaluator.training_batch(inputs, targets, reason)
-            z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-        elif type(self.transform) is not LossValue:
+        if type(self.transform) is not LossValue:
             z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
             z = None if isinstance(self.transform, LossValue) else z
+        return [z, group, *class_columns(outputs, targets, losses)]
+
+    @torch.no_grad()
+    def _exact_columns(self, outputs: Any, targets: Any, inputs: Any, losses: Tensor) -> list[Tensor | None]:
+        """``columns`` with z from a separate pass in evaluation mode."""
+        reason = "exact=True takes z from a separate pass in evaluation mode"
+        pair = self.evaluator.training_batch(inputs, targets, reason)
+        z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
         return [z, group, *class_columns(outputs, targets, losses)]
 
     @torch.no_grad()
@@ -316,7 +346,7 @@ class ADIW(nn.Module):
             inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
             if not on_graphs:
                 return work(*inputs)[0]
-            signature = (batch.count, batch.checked, self._dtype, key)
+            signature = (batch.count, batch.checked, self._dtype, divide, key)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
 
@@ -453,6 +483,7 @@ class ADIW(nn.Module):
         self.estimator.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
         self.estimator.last = None
+        self._coming.clear()
         self._drop_graphs()
 
     def _settings(self, val_stream: ValidationStream, state: WeightState) -> str:
