@@ -17,6 +17,7 @@ from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
+from adiw.reweighting.compiled_methods import compiled
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -232,7 +233,7 @@ class ADIW(nn.Module):
         dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
         if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
             return
-        self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
+        self.estimate = compiled(self, "estimate", *args, **kwargs)  # type: ignore[method-assign]
 
     @property
     def weights(self) -> Tensor:
