@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.distributed.process_group import Processes
+from adiw.matching.batches import none_if_true
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,11 @@ class WeightedMean:
 def zero_gradient(outputs: Any, finite: Tensor) -> None:
     """Zero the gradient of the outputs of samples whose loss is not finite.
 
-    A weight of zero does not do that: zero times an infinite derivative is not a number.
+    A weight of zero does not do that: zero times an infinite derivative is not a number. Where all are known to be
+    finite, the gradient is not copied.
     """
+    if none_if_true(finite.all()) is None:
+        return
     if isinstance(outputs, Tensor):
         if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
             rows = finite.view(-1, *[1] * (outputs.ndim - 1))
