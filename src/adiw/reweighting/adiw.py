@@ -23,7 +23,14 @@ from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.loss_shapes import Criterion, no_autocast, sample_losses
+from adiw.reweighting.loss_shapes import (
+    Criterion,
+    CriterionLosses,
+    SampleLosses,
+    criterion_losses,
+    no_autocast,
+    sample_losses,
+)
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_record import SampleRecord, class_columns
@@ -42,6 +49,7 @@ from adiw.reweighting.verdict import Verdict, verdict_of
 from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
+MOST_BYTES = 2**22  # of outputs that a CUDA graph copies
 ELEMENTS = 32  # of each trusted sample, whose losses the elements of a batch are compared with
 
 
@@ -266,14 +274,35 @@ class ADIW(nn.Module):
         if self.unit == "element":
             return weighted_elements(self, outputs, targets, index, features)
         try:
-            losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
+            found = criterion_losses(self.evaluator.criterion, outputs, targets)
+            replayed = self._is_replayed(found, outputs, targets)
+            losses, sizes = SampleLosses(found.losses, None) if replayed else found.elements(targets).by_sample()
             self.check_call(losses, index, features)
-            columns = self._columns(outputs, targets, inputs, features, losses)
+            columns = (
+                self._columns(outputs, targets, inputs, features, losses)
+                if not replayed
+                else [outputs.detach(), targets, None, None]
+            )
         except Exception as error:
             self.weight_state.share_error(error)
             raise
         batch = self.weight_state.gather(index, losses, self, sizes, columns)
-        return self.weighted_mean(batch, outputs)(losses, outputs)
+        return self.weighted_mean(batch, outputs, found=found if replayed else None)(losses, outputs)
+
+    def _is_replayed(self, found: CriterionLosses, outputs: Any, targets: Any) -> bool:
+        """Whether the CUDA graph reads outputs (n, C) and labels (n,) itself, which saves the launches of it."""
+        return (
+            can_capture(found.losses.device)
+            and isinstance(outputs, Tensor)
+            and isinstance(targets, Tensor)
+            and outputs.ndim == 2
+            and outputs.nbytes <= MOST_BYTES
+            and targets.shape == found.losses.shape == outputs.shape[:1]
+            and not (targets.is_floating_point() or self.exact)
+            and found.counted is None
+            and isinstance(self.transform, LossValue)
+            and self.weight_state.current_processes().size == 1
+        )
 
     def check_call(self, losses: Tensor, index: Tensor | None, features: Tensor | None) -> None:
         """Raise for arguments of a call that do not fit the settings."""
@@ -299,11 +328,17 @@ class ADIW(nn.Module):
 
     @torch.no_grad()
     def weighted_mean(
-        self, batch: GatheredBatch, outputs: Any, divide: bool = True, key: int | None = None
+        self,
+        batch: GatheredBatch,
+        outputs: Any,
+        divide: bool = True,
+        key: int | None = None,
+        found: CriterionLosses | None = None,
     ) -> WeightedMean:
         """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
 
-        On a GPU the work is replayed as CUDA graphs; ``key`` is a part of their signature.
+        On a GPU the work is replayed as CUDA graphs; ``key`` is a part of their signature. With ``found``, the
+        columns of the batch are outputs and targets, see ``_is_replayed``.
         """
         device = batch.losses.device
         on_graphs = can_capture(device)
@@ -312,13 +347,32 @@ class ADIW(nn.Module):
         if isinstance(self.estimator, RankEstimator):
             self.estimator.prepare(outputs, batch.columns[1])
         with no_autocast(device.type):
-            work = partial(self._estimate_and_store, batch, divide)
+            work: Any = partial(self._estimate_and_store, batch, divide)
             inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
+            if found is not None:
+                work, key, inputs = partial(self._read_and_estimate, batch, found.ignored), found.ignored, inputs[:5]
+            mean: WeightedMean
             if not on_graphs:
-                return work(*inputs)[0]
-            signature = (batch.count, batch.checked, self._dtype, key)
+                mean, _ = work(*inputs)
+                return mean
+            signature = (batch.count, batch.checked, self._dtype, key, found is None)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
+
+    def _read_and_estimate(
+        self,
+        batch: GatheredBatch,
+        ignored: int | None,
+        index: Tensor,
+        losses: Tensor,
+        sizes: None,
+        outputs: Tensor,
+        targets: Tensor,
+    ) -> tuple[WeightedMean, EstimationResult | None]:
+        """``_estimate_and_store`` from outputs (n, C) and labels (n,)."""
+        losses, found_sizes = CriterionLosses(losses, None, ignored).elements(targets).by_sample()
+        columns = self._columns(outputs, targets, None, None, losses)
+        return self._estimate_and_store(batch, True, index, losses, found_sizes, *columns)
 
     def _estimate_and_store(
         self,
