@@ -26,7 +26,6 @@ from adiw.reweighting.indexed import TrustedSamples
 from adiw.reweighting.loss_shapes import (
     Criterion,
     CriterionLosses,
-    SampleLosses,
     criterion_losses,
     no_autocast,
     sample_losses,
@@ -273,33 +272,34 @@ class ADIW(nn.Module):
             return sample_losses(self.evaluator.criterion, outputs, targets).mean()
         if self.unit == "element":
             return weighted_elements(self, outputs, targets, index, features)
+        on_graphs, found, left = can_capture(self.weight_state.weight_slots.device), None, False
         try:
-            found = criterion_losses(self.evaluator.criterion, outputs, targets)
-            replayed = self._is_replayed(found, outputs, targets)
-            losses, sizes = SampleLosses(found.losses, None) if replayed else found.elements(targets).by_sample()
+            if on_graphs:
+                found = criterion_losses(self.evaluator.criterion, outputs, targets)
+                left = self._is_left_to_graph(found, outputs, targets)
+                losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
+            else:
+                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
             self.check_call(losses, index, features)
-            columns = (
-                self._columns(outputs, targets, inputs, features, losses)
-                if not replayed
-                else [outputs.detach(), targets, None, None]
-            )
+            if found is not None and left:
+                columns = [outputs.detach(), targets, found.counted, None]
+            else:
+                columns = self._columns(outputs, targets, inputs, features, losses)
         except Exception as error:
             self.weight_state.share_error(error)
             raise
         batch = self.weight_state.gather(index, losses, self, sizes, columns)
-        return self.weighted_mean(batch, outputs, found=found if replayed else None)(losses, outputs)
+        return self.weighted_mean(batch, outputs, on_graphs, found=found if left else None)(losses, outputs)
 
-    def _is_replayed(self, found: CriterionLosses, outputs: Any, targets: Any) -> bool:
-        """Whether the CUDA graph reads outputs (n, C) and labels (n,) itself, which saves the launches of it."""
+    def _is_left_to_graph(self, found: CriterionLosses, outputs: Any, targets: Any) -> bool:
+        """Whether the CUDA graph reads outputs (n, C) and labels (n,) itself, which saves launches."""
         return (
-            can_capture(found.losses.device)
-            and isinstance(outputs, Tensor)
+            isinstance(outputs, Tensor)
             and isinstance(targets, Tensor)
             and outputs.ndim == 2
             and outputs.nbytes <= MOST_BYTES
             and targets.shape == found.losses.shape == outputs.shape[:1]
             and not (targets.is_floating_point() or self.exact)
-            and found.counted is None
             and isinstance(self.transform, LossValue)
             and self.weight_state.current_processes().size == 1
         )
@@ -331,17 +331,17 @@ class ADIW(nn.Module):
         self,
         batch: GatheredBatch,
         outputs: Any,
+        on_graphs: bool,
         divide: bool = True,
         key: int | None = None,
         found: CriterionLosses | None = None,
     ) -> WeightedMean:
         """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
 
-        On a GPU the work is replayed as CUDA graphs; ``key`` is a part of their signature. With ``found``, the
-        columns of the batch are outputs and targets, see ``_is_replayed``.
+        With ``on_graphs`` the work is replayed as CUDA graphs; ``key`` is a part of their signature. With ``found``,
+        see ``_is_left_to_graph``, the columns of the batch are outputs, targets and the mask of the criterion.
         """
         device = batch.losses.device
-        on_graphs = can_capture(device)
         if self.val_stream.is_due():
             self._evaluate_trusted(outputs, batch.processes, on_graphs)
         if isinstance(self.estimator, RankEstimator):
@@ -350,7 +350,7 @@ class ADIW(nn.Module):
             work: Any = partial(self._estimate_and_store, batch, divide)
             inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
             if found is not None:
-                work, key, inputs = partial(self._read_and_estimate, batch, found.ignored), found.ignored, inputs[:5]
+                work, key = partial(self._read_and_estimate, batch, found.ignored), found.ignored
             mean: WeightedMean
             if not on_graphs:
                 mean, _ = work(*inputs)
@@ -368,9 +368,11 @@ class ADIW(nn.Module):
         sizes: None,
         outputs: Tensor,
         targets: Tensor,
+        counted: Tensor | None,
+        _: None,
     ) -> tuple[WeightedMean, EstimationResult | None]:
-        """``_estimate_and_store`` from outputs (n, C) and labels (n,)."""
-        losses, found_sizes = CriterionLosses(losses, None, ignored).elements(targets).by_sample()
+        """``_estimate_and_store`` from outputs (n, C), labels (n,) and the mask of the criterion."""
+        losses, found_sizes = CriterionLosses(losses, counted, ignored).elements(targets).by_sample()
         columns = self._columns(outputs, targets, None, None, losses)
         return self._estimate_and_store(batch, True, index, losses, found_sizes, *columns)
 
@@ -392,7 +394,7 @@ class ADIW(nn.Module):
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
         val_losses = val.z if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
-        z = losses.to(self._dtype).unsqueeze(1) if z is None else z
+        z = losses.to(self.weight_state.weight_slots.dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
 

@@ -124,7 +124,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return sample_losses(criterion, outputs, targets).losses
+    return element_losses(criterion, outputs, targets).by_sample().losses
 
 
 class DrawnElements(NamedTuple):
