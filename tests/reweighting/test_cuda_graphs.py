@@ -251,6 +251,15 @@ def test_a_copy_has_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(other.weights, run.reweight.weights)
 
 
+def test_compiling_drops_the_graphs_of_the_estimation_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    run.train(nothing, 10)
+    assert run.reweight._estimations.graphs
+    run.reweight.compile(backend=lambda graph, inputs: graph)
+    assert not run.reweight._estimations.graphs
+
+
 def change_nothing(net: Net) -> None:
     net.train(not net.training)
     with torch.no_grad():

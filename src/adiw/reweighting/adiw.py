@@ -233,10 +233,16 @@ class ADIW(nn.Module):
         The model and the criterion are not compiled. An estimation that draws from a generator (a critic network) is
         not compiled either, because torch.compile does not support generators.
         """
-        dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
-        if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
+        if not self.compiles:
             return
         self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
+        self._drop_graphs()  # of the estimation that is not compiled
+
+    @property
+    def compiles(self) -> bool:
+        """Whether ``compile`` compiles anything: not where a critic network is trained."""
+        dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
+        return not (learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()))
 
     @property
     def weights(self) -> Tensor:
