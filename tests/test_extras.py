@@ -70,7 +70,7 @@ type("ReweightedTrainer", (ReweightingMixin, Trainer), {})
 WITHOUT = {
     "import adiw.classic": "classic",
     "from adiw.cli import main; main()": "cli",
-    "from adiw.data.image_files import read_image; read_image('no.png')": "cli",
+    "import torch; from adiw.data import ImageFiles; ImageFiles((), torch.zeros(0).long())": "cli",
     "from pathlib import Path; from adiw.data.tables import read_table; read_table(Path('no.csv'), None)": "cli",
     "from pathlib import Path; from adiw.data.download import get; get('cifar10', Path('no'))": "cli",
     "from adiw.baselines.qp_solvers import resolve_solver; resolve_solver('osqp')": "qp",

@@ -34,7 +34,7 @@ def test_not_installed() -> None:
         require("no-such-framework", "1.0", "hf")
 
 
-CALL = re.compile(r'^require\("([\w-]+)", "([\d.]+)"(?:, "(\w+)")?\)$', re.MULTILINE)
+CALL = re.compile(r'^( *)require\("([\w-]+)", "([\d.]+)"(?:, "(\w+)")?\)$', re.MULTILINE)
 SOURCE = ROOT / "src"
 CALLS = [(path, *call) for path in sorted(SOURCE.rglob("*.py")) for call in CALL.findall(path.read_text())]
 
@@ -47,13 +47,16 @@ def module_of(path: Path) -> str:
 def test_the_code_requires_what_the_package_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {None: project["dependencies"], **project["optional-dependencies"]}
-    assert {"torch", "lightning", "transformers"} <= {package for _, package, _, _ in CALLS}
-    for _, package, least, extra in CALLS:
+    assert {"torch", "lightning", "transformers"} <= {package for _, _, package, _, _ in CALLS}
+    for _, _, package, least, extra in CALLS:
         (found,) = [line for line in declared[extra or None] if re.match(rf"{package}\b", line)]
         assert f"{package}>={least}" in found
 
 
-@pytest.mark.parametrize(("module", "package"), [(module_of(path), package) for path, package, _, _ in CALLS])
+AT_IMPORT = [(module_of(path), package) for path, indent, package, _, _ in CALLS if not indent]
+
+
+@pytest.mark.parametrize(("module", "package"), AT_IMPORT)
 def test_the_version_is_checked_first(monkeypatch: pytest.MonkeyPatch, module: str, package: str) -> None:
     try:
         whole = importlib.import_module(module)

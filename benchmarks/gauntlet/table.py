@@ -152,12 +152,12 @@ DEFAULT = "default"  # the method of the last table of a half: the default of th
 
 
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]], tuned: str) -> str:
-    """The page with the tables that it marks: of a half, or ``tuned``."""
+    """The page with the tables that it marks: of a half, as far as the default has run on its tasks, or ``tuned``."""
 
     def tables(match: re.Match[str]) -> str:
         if match[2] == "tuned":
             return f"{match[1]}\n{tuned}\n\n{match[3]}"
-        tasks, methods = halves[match[2]], shown(match[2])
+        tasks, methods = [task for task in halves[match[2]] if values(records, task, DEFAULT)], shown(match[2])
         parts = [means_table(records, tasks, methods), ranking(records, tasks, methods)]
         parts.append(default_table(records, tasks, DEFAULT))
         return "\n\n".join([match[1].rstrip(), *parts, match[3]])

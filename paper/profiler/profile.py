@@ -20,7 +20,7 @@ from adiw.engine.train_loader import Batch, DatasetLoader, epoch_generator
 from adiw.engine.train_loader import batches as loaded
 from adiw.experiments.methods import Context
 from adiw.experiments.methods import find as find_method
-from adiw.experiments.model_and_optimizer import build_model, build_optimizer
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
 from adiw.experiments.provenance import commit, provenance
 from adiw.experiments.run import WORKERS
 from adiw.experiments.settings import Settings
@@ -96,7 +96,7 @@ def profile_one(
     step = build_step(name, used, splits, device, workers)
     windows = []
     for epoch in range(1, last + 1):
-        set_learning_rate(step.optimizer, settings.learning_rate(epoch - 1))
+        set_learning_rate(step.optimizer, learning_rate(settings, epoch - 1))
         batches, done = training_batches(train, splits, epoch - 1), 0
         if epoch in plan.epochs:
             window = (plan.skip, plan.stabilise, plan.record)

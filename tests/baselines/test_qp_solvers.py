@@ -16,6 +16,7 @@ from adiw.baselines.qp_solvers import SOLVERS, resolve_solver
 from adiw.divergences import MMDProblem
 from adiw.matching.batches import match
 from adiw.matching.groups import masked
+from tests.missing_packages import hide
 
 LOSSES = ("start", "middle", "memorised", "shifted")
 WIDTHS = (0.01, 0.1, "quantile")
@@ -150,7 +151,7 @@ def test_a_solver_that_stops_early_warns(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_missing_package_is_an_error_that_names_it(
     name: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
+    hide(monkeypatch, missing)
     with pytest.raises(ImportError, match=r'pip install "adiw\[qp\]"'):
         resolve_solver(name)
     model = torch.nn.Linear(1, 2)

@@ -22,4 +22,6 @@ class RescaledProblem(SortedProblem):
 class RescaledProjection(Wasserstein):
     def problem(self, batches: MatchedBatches) -> RescaledProblem:
         unit = torch.ones((), dtype=batches.z_train.dtype)
-        return RescaledProblem(**vars(SortedProblem.build(batches, unit)))
+        return RescaledProblem(
+            **vars(SortedProblem.build(batches, torch.cat([batches.z_train, batches.z_val]) / unit))
+        )

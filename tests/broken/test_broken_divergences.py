@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from adiw.divergences import Wasserstein
+from adiw.divergences import Squared, Wasserstein
+from adiw.matching.kernels import Width
 from adiw.testing import checks, training_checks
 from adiw.testing.batches import LAYOUTS
 from adiw.testing.suite import CHECKS
@@ -79,6 +80,20 @@ def test_a_divergence_that_fails_in_training_is_rejected() -> None:
     first = next(training_checks(TooFast))
     with pytest.raises(AssertionError):
         first()
+
+
+@dataclass(frozen=True)
+class Overshooting(Squared):
+    """It separates the samples, but its steps are too long for its wide kernels: all weights grow."""
+
+    width: Width = 0.5
+    step_size: float = 0.5
+
+
+def test_a_divergence_whose_mean_weight_grows_is_rejected() -> None:
+    for check in [check for check in training_checks(Overshooting) if "wrong" in str(check)]:
+        with pytest.raises(AssertionError, match=r"mean weight .* expected from 0.1 to 5.0"):
+            check()
 
 
 @pytest.mark.parametrize("name", BROKEN)

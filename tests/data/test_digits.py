@@ -1,9 +1,8 @@
-import sys
-
 import pytest
 import torch
 
-from adiw.data import DataError, load
+from adiw.data import load
+from tests.missing_packages import hide
 
 
 def test_shapes_scale_and_split():
@@ -25,6 +24,6 @@ def test_split_is_stratified_disjoint_and_always_the_same():
 
 
 def test_missing_scikit_learn_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(DataError, match=r'scikit-learn.*pip install "adiw\[cli\]"'):
+    hide(monkeypatch, "scikit-learn")
+    with pytest.raises(ImportError, match=r'scikit-learn.*pip install "adiw\[cli\]"'):
         load("digits")

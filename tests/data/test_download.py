@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import os
 import socket
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from adiw.data import DATASETS, DataError, download
 from adiw.data.download import SOURCES, Source, get, retrieve, unpack
 from tests.data.files import idx_bytes, tar_bytes
+from tests.missing_packages import hide
 
 PAYLOAD = bytes(range(256)) * 4000  # about a megabyte, several chunks
 DIGEST = f"sha256:{hashlib.sha256(PAYLOAD).hexdigest()}"
@@ -107,8 +107,8 @@ def test_errors_name_the_address_and_the_advice(web, target):
 
 
 def test_a_missing_pooch_names_the_extra(target, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(DataError, match=r'pooch.*pip install "adiw\[cli\]"'):
+    hide(monkeypatch, "pooch")
+    with pytest.raises(ImportError, match=r'pooch.*pip install "adiw\[cli\]"'):
         retrieve("http://127.0.0.1:1/file.bin", target, DIGEST, "")
 
 

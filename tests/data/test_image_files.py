@@ -2,7 +2,6 @@
 
 import io
 import pickle
-import sys
 import zlib
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from adiw.data import DataError, ImageFiles, image_files
 from tests.data.files import write_image
+from tests.missing_packages import hide
 
 
 def test_modes_become_rgb(tmp_path):
@@ -69,9 +69,9 @@ def test_missing_file_is_named(tmp_path):
 
 
 def test_missing_pillow_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DataError, match=r'Pillow.*pip install "adiw\[cli\]"'):
-        image_files.read_image(tmp_path / "any.png")
+    hide(monkeypatch, "pillow")
+    with pytest.raises(ImportError, match=r'pillow.*pip install "adiw\[cli\]"'):
+        ImageFiles((tmp_path / "any.png",), torch.tensor([0]))
 
 
 def test_random_boxes_stay_inside_and_keep_their_law():

@@ -34,6 +34,7 @@ def split_work(rank: int, size: int, folder: Path) -> dict[str, Any]:
         "later error": later_error(rank),
         "lengths": lengths(rank, size),
         "larger batches": larger_batches(rank, size),
+        "accumulated": accumulated(rank, size),
     }
 
 
@@ -195,3 +196,25 @@ def larger_batches(rank: int, size: int) -> Tensor:
         index = torch.arange(number).tensor_split(size)[rank]
         reweight(reweight.evaluator.model(x[index]), y[index], index)
     return reweight.weights
+
+
+def accumulated(rank: int, size: int) -> list[Tensor]:
+    """Weights and gradients of two steps of two batches each, whose weights are estimated together."""
+    x, y, val = data()
+    model = split(network()) if size > 1 else network()
+    reweight = ADIW(model, CRITERION, val, NUM_TRAIN, "kl", warmup_steps=0, val_every=1, cautious=False).double()
+    for step in range(2):
+        batches = [index.tensor_split(size)[rank] for index in torch.arange(step, step + BATCH).split([15, 9])]
+        if size > 1:
+            reweight.look_ahead([(x[index], y[index], index) for index in batches])
+            losses = [reweight(model(x[index]), y[index], index) for index in batches]
+            (losses[0] * 15 / BATCH + losses[1] * 9 / BATCH).backward()
+        else:
+            whole = torch.cat(batches)
+            reweight(model(x[whole]), y[whole], whole).backward()
+    return [reweight.weights, *whole_gradients(model)]
+
+
+def whole_gradients(model: nn.Module) -> list[Tensor]:
+    gradients: list[Any] = [parameter.grad for parameter in model.parameters()]
+    return [g.full_tensor() if hasattr(g, "full_tensor") else g for g in gradients]

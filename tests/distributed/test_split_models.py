@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.distributed.split_work import NAMES, ODD, few_trusted, larger_batches, lengths, resumed
+from tests.distributed.split_work import NAMES, ODD, accumulated, few_trusted, larger_batches, lengths, resumed
 from tests.gloo_processes import EVEN, VARIANTS, train
 
 NEAR = {"rtol": 1e-8, "atol": 1e-8}
@@ -102,3 +102,11 @@ def test_batches_that_grow_to_a_size_that_is_known_before(several: Several) -> N
     assert (expected != 1).any()
     for process in several:
         torch.testing.assert_close(process["split"]["larger batches"], expected, **NEAR)
+
+
+def test_weights_of_several_batches_together(several: Several) -> None:
+    """In parts of unequal size; each process has a part of the model and of each batch."""
+    expected = accumulated(0, 1)
+    assert (expected[0] != 1).any()
+    for process in several:
+        torch.testing.assert_close(process["split"]["accumulated"], expected, **NEAR)

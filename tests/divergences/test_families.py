@@ -196,7 +196,6 @@ def test_energy_reaches_the_optimum_of_scipy(dim: int) -> None:
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_sliced_on_scalars_is_the_exact_wasserstein_distance(steps: int) -> None:
-    """31 and 20 have no common fractions. Where both distributions are equal, rounding decides Wasserstein's sign."""
     z = tensors(*batch(13, n=31, m=20))
     for scale in (1.0, "auto"):
         found, _ = estimate_weights(*z, Sliced(0.05, scale=scale), steps)  # type: ignore[arg-type]
@@ -204,12 +203,13 @@ def test_sliced_on_scalars_is_the_exact_wasserstein_distance(steps: int) -> None
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("divergence", [Sliced(), Wasserstein()])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rounding_does_not_move_weights_of_zero(dtype: torch.dtype) -> None:
+def test_rounding_does_not_move_weights_of_zero(dtype: torch.dtype, divergence: Sliced | Wasserstein) -> None:
     """Beyond the last sample with a weight the distributions agree, and their difference is rounding."""
     z, v = torch.linspace(0.1, 5.0, 50, dtype=dtype)[:, None], torch.linspace(0.05, 0.95, 7, dtype=dtype)[:, None]
     w = (torch.arange(50) < 9).to(dtype) * 50 / 9
-    gradient = Sliced().problem(match(z, v)).gradient(w)
+    gradient = divergence.problem(match(z, v)).gradient(w)
     assert gradient[12:].tolist() == [0.0] * 38
     assert float(gradient[:8].abs().max()) > 0.05
 

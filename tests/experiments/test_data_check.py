@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from adiw.data import Samples
-from adiw.experiments import data_check
-from adiw.experiments.data_check import Finding, check_data, features, out_of_fold_losses
+from adiw.experiments.data_check import Finding, check_data, features
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
+from adiw.reweighting import quick_model
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_check, "STEPS", 100)
+    monkeypatch.setattr(quick_model, "STEPS", 100)
 
 
 def splits(**given: object) -> Splits:
@@ -63,6 +63,19 @@ def test_other_inputs_are_found() -> None:
     assert findings(replace(data, trusted=brighter))["inputs"].warns
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_repeated_rows_are_not_other_inputs(seed: int) -> None:
+    """A held-out trusted row then looks like the training rows, whose copies the quick model has seen."""
+    data = splits(shift="none", trusted=300)
+    draw = torch.Generator().manual_seed(seed)
+    cells = torch.randn(40, 5, generator=draw)
+    train, trusted = (
+        Samples(cells[torch.randint(40, (len(part),), generator=draw)], part.y) for part in (data.train, data.trusted)
+    )
+    found = findings(replace(data, train=train, trusted=trusted))
+    assert not found["inputs"].warns
+
+
 def test_copies_of_trusted_samples_are_counted() -> None:
     data = splits(shift="none")
     assert isinstance(data.train, Samples)
@@ -86,14 +99,7 @@ def test_how_many_trusted_samples_are_enough(trusted: int, warns: bool) -> None:
     assert found.figures["needed"]["20"] < found.figures["needed"]["2"]
 
 
-def test_no_sample_is_judged_by_a_network_that_has_seen_it() -> None:
-    """Random labels of distinct samples can be memorised, but not predicted."""
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(200, 50, generator=generator), torch.randint(2, (200,), generator=generator)
-    assert out_of_fold_losses(x, y, 2, generator).mean() > 0.69
-
-
 def test_images_are_reduced(tmp_path: Path) -> None:
     images = Samples(torch.randint(256, (3, 3, 32, 32), dtype=torch.uint8), torch.tensor([0, 1, 2]))
     assert features(images).shape == (3, 3 * 8 * 8)
-    assert features(images)[0, 0] == pytest.approx(float(images.x[0, 0, :4, :4].float().mean()) / 255)
+    assert features(images)[0, 0] == pytest.approx(float(images.x[0, 0, :4, :4].float().mean()))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from adiw.data import DATASETS
+from adiw.experiments.model_and_optimizer import learning_rate
 from adiw.experiments.settings import DEFAULTS, Settings, SettingsError, resolve
 
 
@@ -35,7 +36,7 @@ def test_every_data_set_has_defaults_that_are_settings() -> None:
 
 def test_the_learning_rate_falls_after_every_hundred_epochs() -> None:
     settings = Settings(lr=0.1, decay_every=100, decay=0.1)
-    rates = [settings.learning_rate(epoch) for epoch in (0, 99, 100, 199, 200)]
+    rates = [learning_rate(settings, epoch) for epoch in (0, 99, 100, 199, 200)]
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001])
 
 

@@ -21,6 +21,7 @@ from transformers import (  # noqa: E402
 )
 
 import adiw  # noqa: E402
+from adiw.baselines import Random  # noqa: E402
 from adiw.integrations.data_collators import CollateWithIndex  # noqa: E402
 from adiw.integrations.huggingface import ADIW, ClassLosses, Indexed, ReweightingMixin, classify  # noqa: E402
 from adiw.integrations.token_losses import predicts_next  # noqa: E402
@@ -154,6 +155,45 @@ def test_the_weights_of_a_step_do_not_depend_on_its_micro_batches(tmp_path: Path
     whole = weights(20, 1)
     assert whole.std() > 0.1
     torch.testing.assert_close(weights(4, 5), whole, rtol=1e-3, atol=1e-3)
+
+
+class WholeStep(Matched):
+    whole_step = True
+
+
+class WholeStepByDefault(Weighted):
+    whole_step = True
+
+
+@pytest.mark.parametrize(
+    ("kind", "collator"),
+    [(WholeStep, padded), (WholeStep, DataCollatorWithFlattening()), (WholeStepByDefault, padded)],
+    ids=["padded", "joined", "default"],
+)
+def test_an_accumulated_step_with_weights_of_the_whole_step(tmp_path: Path, kind: Any, collator: Any) -> None:
+    """It is that of one batch, also where the last micro-batches of an epoch are smaller (22 sequences)."""
+
+    def run(size: int, accumulated: int, kind: Any) -> Any:
+        settings = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated}
+        settings |= {"num_train_epochs": 2, "optim": "sgd", "learning_rate": 0.5, "data_collator": collator}
+        return trained(tmp_path, kind, train=UNCOUNTED, **settings)
+
+    parts, whole = run(4, 3, kind), run(12, 1, kind)
+    torch.testing.assert_close(parts.weights, whole.weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(parts.model.state_dict(), whole.model.state_dict(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(logged(parts), logged(whole), rtol=1e-5, atol=1e-5)
+    assert parts.method.summary().steps == 4
+    if kind is WholeStep:
+        assert (run(4, 3, Matched).weights - whole.weights).abs().max() > 0.01
+
+
+def test_methods_without_weights_of_the_whole_step(tmp_path: Path) -> None:
+    class Drawn(WholeStep):
+        def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> Any:
+            return Random(model, ClassLosses(), val_set, num_train, forward=self.outputs_and_targets)
+
+    with pytest.raises(TypeError, match="whole_step needs ADIW, which has look_ahead, got Random"):
+        trained(tmp_path, Drawn)
 
 
 # Joined sequences (no padding).

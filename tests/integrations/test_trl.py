@@ -130,6 +130,21 @@ def test_packed_sequences_are_trained_as_those_that_are_not(tmp_path: Path, kind
     assert (packed.weights.std() > 0.01) == (kind is Matched)
 
 
+def test_packed_rows_with_weights_of_the_whole_optimizer_step(tmp_path: Path) -> None:
+    class WholeStep(Matched):
+        whole_step = True
+
+    def run(size: int, accumulated: int, kind: Any = WholeStep) -> Any:
+        settings = {"per_device_train_batch_size": size, "gradient_accumulation_steps": accumulated}
+        return trained(tmp_path, kind, **settings, **PACKED, optim="sgd", learning_rate=0.5)
+
+    parts, whole = run(2, 3), run(6, 1)
+    torch.testing.assert_close(logged(parts), logged(whole), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(parts.weights, whole.weights, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(parts.model.state_dict(), whole.model.state_dict(), rtol=1e-4, atol=1e-5)
+    assert (run(2, 3, Matched).weights - whole.weights).abs().max() > 0.01
+
+
 def test_weights_of_one_have_the_loss_of_trl_for_packed_rows(tmp_path: Path) -> None:
     whole = {"per_device_train_batch_size": 30, "num_train_epochs": 3, "optim": "sgd", "learning_rate": 0.5}
     ours, theirs = (trained(tmp_path, kind, **whole, **PACKED) for kind in (Unweighted, trl.SFTTrainer))

@@ -81,6 +81,22 @@ def test_no_shift_is_found_where_there_is_none(join: bool, divergence: str | Non
     assert "no difference between training and trusted samples was found" in verdict.sentence
 
 
+@pytest.mark.parametrize("divergence", [None, "kl"])
+def test_equal_losses_are_no_shift_where_trusted_samples_are_not_trained_on(divergence: str | None) -> None:
+    torch.manual_seed(0)
+    y = (torch.rand(1100) < 0.3).long()
+    x = torch.where(torch.rand(1100, 3) < 0.8, y[:, None], 1 - y[:, None]).float()  # sixteen different losses
+    train_set = adiw.Indexed(TensorDataset(x[100:], y[100:]))
+    model = nn.Sequential(nn.Linear(3, 64), nn.ReLU(), nn.Linear(64, 2))
+    reweight = adiw.ADIW(model, CRITERION, TensorDataset(x[:100], y[:100]), len(train_set), divergence)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for inputs, labels, index in DataLoader(train_set, batch_size=50, shuffle=True):
+        reweight(model(inputs), labels, index).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert reweight.verdict().shift.found is False
+
+
 def test_another_class_mix_is_a_shift() -> None:
     verdict = trained(0.0, True, None, skew=True)[0].verdict()
     assert (verdict.shift.found, verdict.shift.test) == (True, "class mix")

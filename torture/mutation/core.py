@@ -6,7 +6,7 @@ SUITE = [f"tests/divergences/test_{name}.py" for name in ("settings", "defaults"
 EVERY = "tests/divergences/test_every_divergence.py"
 
 CORE: dict[str, list[str]] = {
-    "adiw/divergences/__init__.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
+    "adiw/divergences/registry.py": ["tests/divergences/test_settings.py", "tests/reweighting/test_estimation.py"],
     "adiw/divergences/protocol.py": ["tests/reweighting/test_adiw_resume.py"],
     "adiw/divergences/settings.py": ["tests/divergences/test_settings.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
@@ -17,7 +17,8 @@ CORE: dict[str, list[str]] = {
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
     "adiw/divergences/wasserstein_exact.py": [
-        *["tests/divergences/test_wasserstein.py", "tests/divergences/test_reference.py", EVERY],
+        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "families", "reference")],
+        EVERY,
         *["-k", "not KL and not MMD and not Squared and not network"],
     ],
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],

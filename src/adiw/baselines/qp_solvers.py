@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,11 @@ from torch import Tensor
 from adiw.baselines import interior_point
 from adiw.divergences import MMDProblem
 from adiw.matching.groups import masked
+from adiw.versions import require
 
 Solver = Callable[[MMDProblem], Tensor]
 
+LEAST = {"cvxopt": "1.3", "osqp": "1.0"}  # versions
 # Without a fixed interval osqp adapts rho by the wall clock, so that equal runs would differ.
 OPTIONS: dict[str, dict[str, Any]] = {
     "cvxopt": {},
@@ -41,12 +42,9 @@ def resolve_solver(name: str) -> Solver:
     """The solver of that name; an error if it is unknown or its package is missing."""
     if not isinstance(name, str) or name not in SOLVERS:
         raise ValueError(f"unknown solver {name!r}: expected one of {', '.join(map(repr, SOLVERS))}")
-    if name in OPTIONS:
-        try:
-            import_module("qpsolvers")
-            import_module(name)
-        except ImportError as error:
-            raise ImportError(f'solver "{name}" needs a package that is missing: pip install "adiw[qp]"') from error
+    if name in LEAST:
+        require("qpsolvers", "4.3", "qp")
+        require(name, LEAST[name], "qp")
     return SOLVERS[name]
 
 

@@ -1,11 +1,10 @@
 """Two-step density-ratio estimators in scikit-learn's form: ``fit(X_train, X_test)``, ``weights_``, ``predict``."""
 
-try:
-    import sklearn  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        'adiw.classic needs scikit-learn and scipy: install them with pip install "adiw[classic]"'
-    ) from error
+# ruff: noqa: E402 (versions are checked before the other imports)
+from adiw.versions import require
+
+require("scikit-learn", "1.6", "classic")
+require("scipy", "1.11", "classic")
 
 from adiw.classic.classifier_ratio import ClassifierRatio
 from adiw.classic.kliep import KLIEP

@@ -12,10 +12,11 @@ from adiw.cli.console import one_line_errors, progress_bar
 from adiw.cli.data_argument import HELP, with_data
 from adiw.cli.run import DataRoot, Quiet
 from adiw.cli.settings_options import flag, settings_options
-from adiw.experiments.data_check import FOLDS, Finding, check_data
+from adiw.experiments.data_check import Finding, check_data
 from adiw.experiments.settings import HOLD_OUT, resolve
 from adiw.experiments.splits import load_splits
 from adiw.reports.grid import Box, Grid, Head, to_text
+from adiw.reweighting.quick_model import FOLDS
 
 MOST_CLASSES = 20  # in the table
 

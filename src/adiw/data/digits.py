@@ -3,8 +3,8 @@
 import torch
 
 from adiw.data.dataset import Data
-from adiw.data.errors import missing_package
 from adiw.data.samples import Samples, stratified_split
+from adiw.versions import require
 
 TEST_ROWS = 500
 SPLIT_SEED = 0  # part of the data set's definition, not of an experiment
@@ -19,10 +19,9 @@ def load_digits() -> Data:
     >>> len(data.train), len(data.test), data.input_shape
     (1297, 500, (64,))
     """
-    try:
-        from sklearn import datasets
-    except ImportError:
-        raise missing_package("scikit-learn", "the data set digits") from None
+    require("scikit-learn", "1.6", "cli")
+    from sklearn import datasets
+
     bunch = datasets.load_digits()
     x = torch.from_numpy(bunch.data).float() / 16
     y = torch.from_numpy(bunch.target).long()

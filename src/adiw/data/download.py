@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from adiw.data import load
-from adiw.data.errors import DataError, missing_package
+from adiw.data.errors import DataError
+from adiw.versions import require
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar
 TIMEOUT = 30.0  # seconds without receiving a byte
@@ -93,10 +94,9 @@ def retrieve(url: str, target: Path, digest: str, advice: str, progress: Any = N
     pooch downloads to a temporary file and renames it after the check, so a failure leaves no file behind and does
     not touch the old one. advice: ends the error message.
     """
-    try:
-        import pooch
-    except ImportError:
-        raise missing_package("pooch", "downloading data sets") from None
+    require("pooch", "1.8", "cli")
+    import pooch
+
     pooch.get_logger().setLevel("WARNING")  # by default pooch reports every download on standard error
     # No compression in transit: requests would decompress a .gz file, and its digest would not match.
     downloader = pooch.HTTPDownloader(

@@ -1,4 +1,4 @@
-"""The exception of ``adiw.data``, and the two errors that name what to install or download."""
+"""The exception of ``adiw.data``, and the error that names what to download."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,8 +19,3 @@ def missing_files(name: str, folder: Path, files: Iterable[str]) -> DataError:
         f"{name} is not complete: {folder.as_posix()} has no {', '.join(names)}; "
         f"run `adiw data get {name}`, or put {'it' if len(names) == 1 else 'them'} there"
     )
-
-
-def missing_package(package: str, purpose: str) -> DataError:
-    """Error for an optional package that is not installed."""
-    return DataError(f'{purpose} needs {package}, which is not installed: pip install "adiw[cli]"')

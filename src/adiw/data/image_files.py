@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from adiw.argument_checks import is_count
-from adiw.data.errors import DataError, missing_package
+from adiw.data.errors import DataError
 from adiw.data.samples import check_rows
+from adiw.versions import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,6 +44,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
     train: bool = False
 
     def __post_init__(self) -> None:
+        require("pillow", "10", "cli")
         if not isinstance(self.paths, tuple) or not all(isinstance(path, Path) for path in self.paths):
             raise DataError(f"expected paths as a tuple of Path, found {self.paths!r}")
         check_rows(self.y, len(self.paths))
@@ -70,10 +72,8 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
 
 def read_image(path: Path) -> "Image":
     """Decode an image file as RGB; every error names the file."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise missing_package("Pillow", "reading images") from None
+    from PIL import Image
+
     try:
         with Image.open(path, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:  # only the header has been read so far

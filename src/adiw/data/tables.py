@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.errors import DataError, missing_package
+from adiw.data.errors import DataError
 from adiw.data.samples import Samples, stratified_split
 from adiw.data.source_files import require_path
+from adiw.versions import require
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -110,6 +111,7 @@ def _find(folder: Path, name: str) -> Path:
 
 def read_table(path: Path, target: str | None) -> Table:
     """Read one file and separate the label column; target None takes the last column."""
+    require("pandas", "2.2", "cli")
     frame = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
     _check_names(list(frame.columns), path)
     if target is not None and target not in frame.columns:
@@ -126,17 +128,11 @@ def read_table(path: Path, target: str | None) -> Table:
     return table
 
 
-def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise missing_package("pandas", "reading tables") from None
-    return pandas
-
-
 def _read_csv(path: Path) -> "DataFrame":
     """All values as text. pandas.read_csv is not used: it fills short rows with missing values."""
-    pandas, opening = _pandas(), gzip.open if path.suffix == ".gz" else open
+    import pandas
+
+    opening = gzip.open if path.suffix == ".gz" else open
     rows: list[list[str]] = []
     try:
         with cast(IO[str], opening(path, "rt", encoding="utf-8-sig", newline="")) as file:
@@ -159,12 +155,12 @@ def _read_csv(path: Path) -> "DataFrame":
 
 
 def _read_parquet(path: Path) -> "DataFrame":
-    pandas = _pandas()
+    import pandas
+
+    require("pyarrow", "14.0", "cli")
     try:
         frame = pandas.read_parquet(path)
         text = frame.astype(object).where(frame.notna(), "").map(str)  # decodes the values, which may be damaged
-    except ImportError:
-        raise missing_package("pyarrow", "reading parquet files") from None
     except Exception as error:  # a parser may raise any exception on a damaged file
         raise DataError(f"{path}: expected a parquet file, found one that cannot be read ({error})") from error
     return text.set_axis([str(name).strip() for name in frame.columns], axis=1).reset_index(drop=True)
@@ -176,7 +172,9 @@ def _check_names(names: list[str], path: Path) -> None:
             f"{path}: expected at least two columns, features and a label, found {names}; "
             "the first line of a CSV file names the columns, separated by commas"
         )
-    if bool(_numbers(_pandas().Series(names)).notna().all()):
+    from pandas import Series
+
+    if bool(_numbers(Series(names)).notna().all()):
         raise DataError(f"{path}: expected column names in the first line, found numbers; add a line of names")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -228,7 +226,9 @@ def _encode(table: Table, classes: tuple[str, ...]) -> Tensor:
 
 def _numbers(text: "Series[str]") -> "Series[float]":
     """The values as float64; NaN where the text is not a number."""
-    return _pandas().to_numeric(text.astype(object), errors="coerce").astype(float)
+    from pandas import to_numeric
+
+    return to_numeric(text.astype(object), errors="coerce").astype(float)
 
 
 def number_columns(table: Table) -> list[str]:
@@ -263,13 +263,12 @@ def _numeric(table: Table, numbers: list[str]) -> "DataFrame":
 
 def _transform(x_train: "DataFrame", numbers: list[str], path: Path) -> Any:
     """scikit-learn's preprocessing for these columns, not yet fitted."""
-    try:
-        from sklearn.compose import ColumnTransformer
-        from sklearn.impute import SimpleImputer
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import OneHotEncoder, StandardScaler
-    except ImportError:
-        raise missing_package("scikit-learn", "reading tables") from None
+    require("scikit-learn", "1.6", "cli")
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
     texts = [name for name in x_train.columns if name not in numbers]
     for name in texts:
         count = x_train[name].nunique()

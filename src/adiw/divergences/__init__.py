@@ -1,4 +1,4 @@
-"""Divergences between two batches. To add one, add a file to this folder and a line to the table below."""
+"""Divergences between two batches. To add one, add a file to this folder and a line to the table in registry.py."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ from adiw.divergences.relative import Relative
 from adiw.divergences.sliced import Sliced
 from adiw.divergences.squared import Squared, SquaredProblem
 from adiw.divergences.wasserstein import Wasserstein
-
-DIVERGENCES |= {
-    "mmd": MMD,
-    "kl": KL,
-    "squared": Squared,
-    "wasserstein": Wasserstein,
-    "relative": Relative,
-    "pearson": Power,
-    "hellinger": Hellinger,
-    "jensen-shannon": JensenShannon,
-    "energy": Energy,
-    "sliced": Sliced,
-}
 
 __all__ = [
     "DIVERGENCES",

@@ -1,4 +1,7 @@
-"""The table of divergences: built-in ones, users' own, and those of installed packages."""
+"""The table of divergences: built-in ones, users' own, and those of installed packages.
+
+To add a divergence to the library, add a file to this folder and a line to the table below.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,33 @@ from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from adiw import user_code
+from adiw.divergences.energy import Energy
+from adiw.divergences.jensen_shannon import JensenShannon
+from adiw.divergences.kl import KL
+from adiw.divergences.mmd import MMD
+from adiw.divergences.power import Hellinger, Power
 from adiw.divergences.protocol import Divergence
+from adiw.divergences.relative import Relative
+from adiw.divergences.sliced import Sliced
+from adiw.divergences.squared import Squared
+from adiw.divergences.wasserstein import Wasserstein
 
 GROUP = "adiw.divergences"  # of the entry points of other packages
 FORM, EXAMPLE = "package.module:Class", "my_divergences:Mine"
 BOOLEANS = {"true": True, "false": False}
 Kind = TypeVar("Kind", bound=type[Divergence])
-DIVERGENCES: dict[str, type[Divergence]] = {}
+DIVERGENCES: dict[str, type[Divergence]] = {
+    "mmd": MMD,
+    "kl": KL,
+    "squared": Squared,
+    "wasserstein": Wasserstein,
+    "relative": Relative,
+    "pearson": Power,
+    "hellinger": Hellinger,
+    "jensen-shannon": JensenShannon,
+    "energy": Energy,
+    "sliced": Sliced,
+}
 """The names that ``divergence=`` accepts, and the class of each."""
 
 

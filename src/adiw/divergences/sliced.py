@@ -12,10 +12,9 @@ from torch import Tensor
 from adiw.argument_checks import is_count
 from adiw.divergences.protocol import Side
 from adiw.divergences.settings import check_setting, check_step_size, check_width
+from adiw.divergences.wasserstein_exact import SortedProblem
 from adiw.matching.batches import MatchedBatches
-from adiw.matching.groups import masked, per_sample
 from adiw.matching.kernels import Width, resolve_width
-from adiw.matching.projections import box_mean_band
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,9 @@ class Sliced:
         check_width(self, "scale")
         check_setting(self, "directions", is_count(self.directions, least=1), "a count from 1")
 
-    def problem(self, batches: MatchedBatches) -> SlicedProblem:
+    def problem(self, batches: MatchedBatches) -> SortedProblem:
         unit = resolve_width(self.scale, batches, fraction=1.0)
-        return SlicedProblem.build(batches, _projected(batches, unit, self.directions))
+        return SortedProblem.build(batches, _projected(batches, unit, self.directions))
 
 
 def gaussian_directions(dim: int, count: int, like: Tensor) -> Tensor:
@@ -74,76 +73,3 @@ def _projected(batches: MatchedBatches, unit: float | Tensor, count: int) -> Ten
     z = torch.cat([batches.z_train, batches.z_val])
     far = torch.finfo(z.dtype).max / (64 * len(z) * z.shape[1])  # so that the sum of all gaps is finite
     return (z / unit).clamp(-far, far) @ gaussian_directions(z.shape[1], count, z)
-
-
-@dataclass(frozen=True)
-class SlicedProblem:
-    """J(w) = n W1, averaged over k directions; each W1 is the area between two distribution functions.
-
-    The samples of each direction are sorted group by group, excluded ones last, so all directions have the same
-    groups at the same positions.
-    """
-
-    order: Tensor  # (n + m, k) positions that sort each direction
-    gap: Tensor  # (n + m, k) in that order: distance to the next sample of the group, zero for the last
-    sorted_group: Tensor | None  # (n + m,) in that order; None for a single group without excluded samples
-    ends: Tensor  # (groups + 1,) one past the last position of each group, excluded samples as the last group
-    share_train: Tensor  # (n,) one over the size of the sample's group, zero for excluded samples
-    share_val: Tensor  # (m,) likewise
-    num_train: Tensor  # (num_groups,)
-    group: Tensor | None  # (n,), None for a single group without excluded samples
-
-    @classmethod
-    def build(cls, batches: MatchedBatches, z: Tensor) -> SlicedProblem:
-        """Sort z (n + m, k), both batches along each direction."""
-        order, sorted_group = z.argsort(0), None
-        ends = torch.full((2,), len(z), device=z.device)
-        if batches.membership_train is not None:
-            group = torch.cat([batches.group_train, batches.group_val])
-            group = torch.where(group < 0, batches.num_groups, group)
-            order = order.gather(0, group[order].argsort(dim=0, stable=True))
-            sorted_group = group.sort().values
-            ends = (group == torch.arange(batches.num_groups + 1, device=z.device)[:, None]).sum(1).cumsum(0)
-        z = z.gather(0, order)
-        gap = torch.cat([z[1:] - z[:-1], torch.zeros_like(z[:1])])
-        if sorted_group is not None:
-            last = torch.cat([sorted_group[1:] != sorted_group[:-1], torch.ones_like(sorted_group[:1]).bool()])
-            gap = torch.where(last[:, None], 0, gap)
-        share = batches.included_train / per_sample(batches.num_train, batches.membership_train)
-        groups = batches.num_train, batches.membership_train
-        return cls(order, gap, sorted_group, ends, share, batches.share_val, *groups)
-
-    def initial(self) -> Tensor:
-        return torch.ones_like(self.share_train)
-
-    def objective(self, params: Tensor) -> Tensor:
-        area = (self.gap * self._difference(params).abs()).mean(1)
-        if self.sorted_group is None:
-            return self.num_train[0] * area.sum()
-        return (torch.cat([self.num_train, self.num_train[:1]])[self.sorted_group] * area).sum()
-
-    def gradient(self, params: Tensor) -> Tensor:
-        difference = self._difference(params)
-        rounding = 2 * len(difference) * torch.finfo(difference.dtype).eps  # would decide the sign beyond all weights
-        rise = torch.where(difference.abs() > rounding, self.gap * difference.sign(), 0)
-        above = rise.flip(0).cumsum(0).flip(0)
-        if self.sorted_group is not None:  # without what lies above the sample's group
-            padded = torch.cat([above, torch.zeros_like(above[:1])])
-            above = above - padded[self.ends[self.sorted_group]]
-        unsorted = torch.empty_like(above).scatter_(0, self.order, above)
-        return masked(self.group, unsorted[: len(params)].mean(1))
-
-    def project(self, params: Tensor) -> Tensor:
-        return box_mean_band(params, group=self.group, num_groups=len(self.num_train))
-
-    def weights(self, params: Tensor) -> Tensor:
-        return params
-
-    def _difference(self, params: Tensor) -> Tensor:
-        """F_w - F_val just after each sorted sample, (n + m, k)."""
-        change = torch.cat([self.share_train * params, -self.share_val])
-        running = change[self.order].cumsum(0)
-        if self.sorted_group is None:
-            return running
-        padded = torch.cat([torch.zeros_like(running[:1]), running])
-        return running - padded[torch.cat([torch.zeros_like(self.ends[:1]), self.ends])[self.sorted_group]]

@@ -66,7 +66,7 @@ class Wasserstein:
     def problem(self, batches: MatchedBatches) -> Problem:
         unit = resolve_width(self.scale, batches, fraction=1.0)
         if not self._uses_network(batches.z_train.shape[1]):
-            return SortedProblem.build(batches, unit)
+            return SortedProblem.build(batches, torch.cat([batches.z_train, batches.z_val]) / unit)
         ready = batches.memory["batches"] > self.pretrain
         return CriticProblem.build(_for_network(batches, unit), unit, ready)
 

@@ -1,4 +1,4 @@
-"""The network and the optimizer of a run."""
+"""The network, the optimizer and the learning rate of a run."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def build_optimizer(settings: Settings, model: nn.Module) -> Optimizer:
     if settings.optimizer == "sgd":
         return SGD(model.parameters(), lr=rate, momentum=settings.momentum, weight_decay=decay, fused=fused)
     return Adam(model.parameters(), lr=rate, weight_decay=decay, fused=fused, capturable=on_gpu)
+
+
+def learning_rate(settings: Settings, epoch: int) -> float:
+    """The learning rate of an epoch; the first epoch is 0."""
+    return settings.lr * settings.decay ** (epoch // settings.decay_every)
 
 
 def load_optimizer_state(optimizer: Optimizer, state: dict[str, Any]) -> None:

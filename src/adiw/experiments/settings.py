@@ -218,10 +218,6 @@ class Settings:
         steps = DEFAULT_STEPS.get(self.dataset, min(DEFAULT_STEPS.values()))
         return min(max(math.ceil(steps / steps_per_epoch), LEAST_EPOCHS), MOST_EPOCHS)
 
-    def learning_rate(self, epoch: int) -> float:
-        """The learning rate of an epoch; the first epoch is 0."""
-        return self.lr * self.decay ** (epoch // self.decay_every)
-
     def as_dict(self) -> dict[str, Any]:
         """The settings as plain values, without the defaults in ``UNRECORDED``."""
         return {name: value for name, value in asdict(self).items() if UNRECORDED.get(name, _NEVER) != value}

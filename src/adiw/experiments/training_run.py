@@ -24,7 +24,7 @@ from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
 from adiw.experiments.epoch_evaluation import Evaluation
 from adiw.experiments.methods import Context, find
-from adiw.experiments.model_and_optimizer import build_model, build_optimizer
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits, with_augmentation
@@ -189,7 +189,7 @@ class TrainingRun:
         """Of the next epoch: its loop, the number of samples and the learning rate."""
         if self.fine_tuning is not None and self.epoch >= self.train_epochs:
             return self.fine_tuning, len(self.splits.trusted), FINE_TUNE_RATE * self.settings.lr
-        return self.loop, len(self.train_set), self.settings.learning_rate(self.epoch)
+        return self.loop, len(self.train_set), learning_rate(self.settings, self.epoch)
 
     def _after_step(self, done: int, total: int) -> None:
         """Report the step, at most every ``BETWEEN`` seconds, and raise ``Stopped`` if a stop is requested."""

@@ -13,7 +13,7 @@ from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.train_loader import TrainLoader
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.epoch_evaluation import read
-from adiw.experiments.model_and_optimizer import build_model, build_optimizer
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits
 
@@ -43,7 +43,7 @@ def features(
     loop = Loop(model, uniform, optimizer, loader, bf16, settings.clip)
     loop.on_step = lambda done, total: on_step()
     for epoch in range(min(PRETRAIN, epochs)):
-        set_learning_rate(optimizer, settings.learning_rate(epoch))
+        set_learning_rate(optimizer, learning_rate(settings, epoch))
         loop.run_epoch(epoch)
     classes = splits.data.num_classes
     return _hidden(model, splits.train, classes, device), _hidden(model, splits.trusted, classes, device)

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from adiw.reweighting.indexed import Indexed, TrustedSamples
+from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed import find_indexed as find_indexed
 from adiw.reweighting.sample_index import REPEATS
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.weight_state import WeightState
@@ -45,13 +46,6 @@ def weight_metrics(method: WeightingMethod) -> dict[str, float]:
     fields = asdict(method.summary())
     values = {f"weights/{name}": float(fields[name]) for name in fields if name not in ("steps", "alarms", "groups")}
     return {name: value for name, value in values.items() if not math.isnan(value)}
-
-
-def find_indexed(dataset: Any) -> Indexed | None:
-    """The ``adiw.Indexed`` in a data set, also inside ``Subset`` and similar wrappers; None if there is none."""
-    while dataset is not None and not isinstance(dataset, Indexed):
-        dataset = getattr(dataset, "dataset", None)
-    return dataset
 
 
 def joined_samples(dataset: Any) -> TrustedSamples | None:

@@ -92,11 +92,14 @@ class ReweightingMixin(Trainer):
             ``adiw.Indexed(train_set, trusted)``, which trains on them as well.
         join_trusted: also train on the ``trusted_set``, for trainers such as trl's ``SFTTrainer`` that do not accept
             an ``adiw.Indexed``.
+        whole_step: estimate the weights of an optimizer step together, also where it accumulates gradients, with
+            ``ADIW.look_ahead``: a step then has one forward pass more.
         method: the weighting method, created when training starts.
     """
 
     trusted_set: Any = None
     join_trusted: bool = False
+    whole_step: bool = False
     method: WeightingMethod | None = None
     _method_of: Any = None  # the model that the method was created for
     _formatting_func: Any  # set by trl's SFTTrainer
@@ -112,7 +115,7 @@ class ReweightingMixin(Trainer):
             return ADIW(model, criterion, val_set, num_train, forward=forward)
         # Trusted sequences need no more memory than a training batch, in every process.
         refresh = self.args.train_batch_size * self.args.world_size
-        every = 4 * self.args.gradient_accumulation_steps
+        every = 4 if self.whole_step else 4 * self.args.gradient_accumulation_steps
         return ADIW(model, criterion, val_set, num_train, forward=forward, val_refresh=refresh, val_every=every)
 
     def outputs_and_targets(self, model: nn.Module, batch: dict[str, Any]) -> tuple[Any, Any]:
@@ -150,6 +153,14 @@ class ReweightingMixin(Trainer):
         """
         if not model.training or self.method is None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        outputs, targets, index, batch = self._split(model, inputs)
+        loss = self.method(outputs, targets, index, batch)
+        if num_items_in_batch is not None:
+            loss = loss * self._share(labels_of(model, batch), num_items_in_batch)
+        return (loss, {"logits": outputs}) if return_outputs else loss
+
+    def _split(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Any, Any, Tensor, dict[str, Any]]:
+        """Outputs, targets and index of a training batch, and its other columns."""
         if "index" not in inputs:
             raise ValueError(
                 f'batches have no "index", only {", ".join(inputs)}: a class that overrides get_train_dataloader '
@@ -160,11 +171,17 @@ class ReweightingMixin(Trainer):
         pair = self.outputs_and_targets(model, batch)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"outputs_and_targets must return (outputs, targets), got {_shown(pair)}")
-        outputs, targets = pair
-        loss = self.method(outputs, by_sequence(targets, batch, len(index)), index, batch)
-        if num_items_in_batch is not None:
-            loss = loss * self._share(labels_of(model, batch), num_items_in_batch)
-        return (loss, {"logits": outputs}) if return_outputs else loss
+        return pair[0], by_sequence(pair[1], batch, len(index)), index, batch
+
+    def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
+        """The batches of an optimizer step. With ``whole_step`` their weights are estimated here."""
+        batches, num_items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self.whole_step and batches:
+            method: Any = self.method
+            with self.compute_loss_context_manager():
+                prepared = [self._prepare_inputs(batch) for batch in batches]
+                method.look_ahead(prepared, lambda batch: self._split(method.evaluator.model, batch)[:2])
+        return batches, num_items
 
     def _share(self, labels: Tensor, num_items_in_batch: Any) -> Tensor:
         """The items of this batch divided by those of the optimizer step, of all processes together."""
@@ -197,7 +214,8 @@ class ReweightingMixin(Trainer):
         args: Any = self.args
         rows = PackedRows(dataset, args.max_length)
         assert self.method is not None  # created by _prepare_method
-        self.method.weight_state.largest_batch = rows.largest_batch(args.train_batch_size)
+        number = args.gradient_accumulation_steps if self.whole_step else 1
+        self.method.weight_state.largest_batch = rows.largest_batch(args.train_batch_size * number)
         return rows
 
     def _prepare_method(self, model: Any) -> None:
@@ -215,6 +233,8 @@ class ReweightingMixin(Trainer):
             if joined is not None:
                 trusted = TrustedSamples(trusted, joined.index)
             self.method = checks.check_method(self.make_reweight(model, trusted, num_train), "make_reweight")
+            if self.whole_step and not hasattr(self.method, "look_ahead"):
+                raise TypeError(f"whole_step needs ADIW, which has look_ahead, got {type(self.method).__name__}")
             self._method_of = model
             if self.is_fsdp_enabled:  # the model is moved to its device later, when it is split
                 self.method.to(self.args.device)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from adiw.versions import require
+
 __all__ = ["MLflow", "TensorBoard", "Tracker", "open_tracker"]
 
 Settings = Mapping[str, object]
@@ -31,10 +33,9 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ImportError('the tracker tensorboard needs pip install "adiw[tensorboard]"') from error
+        require("tensorboard", "2.14", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
+
         self._open: Callable[[], Any] = lambda: SummaryWriter(str(folder / "tensorboard"))
         self._writer: Any = None
 
@@ -58,10 +59,9 @@ class MLflow:
     def __init__(self, folder: Path, settings: Settings) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads it at its import
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # mlflow-skinny has no database backend
-        try:
-            from mlflow import MlflowClient
-        except ImportError as error:
-            raise ImportError('the tracker mlflow needs pip install "adiw[mlflow]"') from error
+        require("mlflow-skinny", "3.2", "mlflow")
+        from mlflow import MlflowClient
+
         folder = folder.resolve()
         uri = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").as_uri()
         self._open: Callable[[], Any] = lambda: MlflowClient(tracking_uri=uri)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from adiw.experiments.audit_files import class_names
 from adiw.experiments.checked_io import read_array, read_json
 from adiw.reports.results import Results
+from adiw.versions import require
 
 MANY, FEWER = 6, 12  # above this many galleries, each shows fewer pictures, so that pages stay small
 SMALL = 48  # pixels: smaller pictures are shown without smoothing
@@ -62,10 +63,9 @@ def load_pictures(folder: Path) -> list[Picture]:
 
 def data_uri(pixels: NDArray[np.uint8]) -> str:
     """A (height, width, channels) picture as a data URI of a PNG file."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError('pictures need Pillow: install it with pip install "adiw[cli]"') from None
+    require("pillow", "10", "cli")
+    from PIL import Image
+
     buffer = io.BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

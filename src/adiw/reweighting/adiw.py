@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.alarm_checks import AlarmChecks
+from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -172,6 +174,7 @@ class ADIW(nn.Module):
         self._refits = GraphedCalls("estimations of weights by rank")
         self._evaluations = GraphedPass(self.evaluator, val_stream)
         self.alarm_checks = AlarmChecks()
+        self._coming: deque[ComingBatch] = deque()  # of ``look_ahead``
         warn_if_few(len(val_stream))
         # Worker processes that read the samples must not share a file with this process.
         unread = not (val_stream.evaluated or forward or val_workers)
@@ -278,6 +281,8 @@ class ADIW(nn.Module):
             return sample_losses(self.evaluator.criterion, outputs, targets).mean()
         if self.unit == "element":
             return weighted_elements(self, outputs, targets, index, features)
+        if self._coming:
+            return self._coming.popleft().loss(self.evaluator.losses(outputs, targets), outputs, index)
         on_graphs, found, left = can_capture(self.weight_state.weight_slots.device), None, False
         try:
             if on_graphs:
@@ -289,8 +294,10 @@ class ADIW(nn.Module):
             self.check_call(losses, index, features)
             if found is not None and left:
                 columns = [outputs.detach(), targets, found.counted, None]
+            elif self.exact:
+                columns = self._exact_columns(outputs, targets, inputs, losses)
             else:
-                columns = self._columns(outputs, targets, inputs, features, losses)
+                columns = self.columns(outputs, targets, features, losses)
         except Exception as error:
             self.weight_state.share_error(error)
             raise
@@ -319,17 +326,39 @@ class ADIW(nn.Module):
         if index is not None and self.weight_state.is_stream:
             raise ValueError("num_train=None is for data without an index: leave index out, or pass num_train")
 
+    def look_ahead(self, batches: Iterable[Any], run: Run | None = None) -> None:
+        """Estimate the weights of the coming batches together: those of an optimizer step that accumulates them.
+
+        The next calls then have these batches in this order, and return mean(w * loss) of each as usual. A call
+        before they are done replaces those that are left.
+
+        The losses that the weights are estimated from are those of a pass in evaluation mode over the batches, as
+        with ``exact=True``: an optimizer step has one forward pass more.
+
+        Args:
+            batches: of the DataLoader of the indexed training set, (x, y, index) or mappings with the key "index".
+            run: ``run(batch) -> (outputs, targets)`` of a batch with its index, instead of the model and ``forward``.
+        """
+        if self.unit == "element":
+            raise ValueError("look_ahead is for weights of samples: those of elements are estimated in each batch")
+        self._coming.clear()
+        self._coming.extend(coming_batches(self, batches, run))
+
     @torch.no_grad()
-    def _columns(self, outputs: Any, targets: Any, inputs: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
+    def columns(self, outputs: Any, targets: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
         """z, or None where it is the loss, and the group, label and predicted class of each sample, (n, ...)."""
         z, group = None, None
-        if self.exact:
-            reason = "exact=True takes z from a separate pass in evaluation mode"
-            pair = self.evaluator.training_batch(inputs, targets, reason)
-            z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-        elif type(self.transform) is not LossValue:
+        if type(self.transform) is not LossValue:
             z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
             z = None if isinstance(self.transform, LossValue) else z
+        return [z, group, *class_columns(outputs, targets, losses)]
+
+    @torch.no_grad()
+    def _exact_columns(self, outputs: Any, targets: Any, inputs: Any, losses: Tensor) -> list[Tensor | None]:
+        """``columns`` with z from a separate pass in evaluation mode."""
+        reason = "exact=True takes z from a separate pass in evaluation mode"
+        pair = self.evaluator.training_batch(inputs, targets, reason)
+        z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
         return [z, group, *class_columns(outputs, targets, losses)]
 
     @torch.no_grad()
@@ -361,7 +390,7 @@ class ADIW(nn.Module):
             if not on_graphs:
                 mean, _ = work(*inputs)
                 return mean
-            signature = (batch.count, batch.checked, self._dtype, key, found is None)
+            signature = (batch.count, batch.checked, self._dtype, divide, key, found is None)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
 
@@ -379,7 +408,7 @@ class ADIW(nn.Module):
     ) -> tuple[WeightedMean, EstimationResult | None]:
         """``_estimate_and_store`` from outputs (n, C), labels (n,) and the mask of the criterion."""
         losses, found_sizes = CriterionLosses(losses, counted, ignored).elements(targets).by_sample()
-        columns = self._columns(outputs, targets, None, None, losses)
+        columns = self.columns(outputs, targets, None, losses)
         return self._estimate_and_store(batch, True, index, losses, found_sizes, *columns)
 
     def _estimate_and_store(
@@ -398,8 +427,8 @@ class ADIW(nn.Module):
         step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
         val = self.val_stream.batch() if self.val_stream.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
-        val_losses = val.z if by_loss and val is not None else None
-        self.record.write(self.weight_state, step, losses, label, predicted, val_losses)
+        val_losses = val.newest[:, 0] if by_loss and val is not None else None
+        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
         z = losses.to(self.weight_state.weight_slots.dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
@@ -515,6 +544,7 @@ class ADIW(nn.Module):
         self.estimator.memory = {key: value.clone().to(device) for key, value in state["memory"].items()}
         self.randomness.restore(state["randomness"], device)
         self.estimator.last = None
+        self._coming.clear()
         self._drop_graphs()
 
     def _settings(self, val_stream: ValidationStream, state: WeightState) -> str:

@@ -16,7 +16,7 @@ from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
-from adiw.reweighting.indexed import Indexed, TrustedSamples
+from adiw.reweighting.indexed import Indexed, TrustedSamples, find_indexed
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 
@@ -55,7 +55,9 @@ def audit(
     (40,)
     """
     state = reweight.weight_state
-    loader = train_set if isinstance(train_set, DataLoader) else DataLoader(_indexed(train_set), batch_size=BATCH)
+    loader = train_set
+    if not isinstance(train_set, DataLoader):  # a wrapper of an indexed set has the indices already
+        loader = DataLoader(train_set if find_indexed(train_set) else Indexed(train_set), batch_size=BATCH)
     index: list[Tensor] = []
     evaluator = reweight.evaluator
     check_whole(evaluator.model, "an audit")
@@ -130,14 +132,6 @@ def trusted_in_training(reweight: Any) -> Tensor | None:
         return None
     is_trusted = torch.zeros(len(reweight.weights), dtype=torch.bool)
     return is_trusted.index_fill_(0, val_set.index, True)
-
-
-def _indexed(train_set: Any) -> Any:
-    """The training set with indices; a ``Subset`` or another wrapper of an indexed one has them already."""
-    inner = train_set
-    while inner is not None and not isinstance(inner, Indexed):
-        inner = getattr(inner, "dataset", None)
-    return Indexed(train_set) if inner is None else train_set
 
 
 def _batches(

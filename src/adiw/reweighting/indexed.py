@@ -84,6 +84,13 @@ class Indexed(Dataset[Any]):
         raise TypeError(f"adiw.Indexed: items must be tuples such as (x, y) or mappings, got {type(item).__name__}")
 
 
+def find_indexed(dataset: Any) -> Indexed | None:
+    """The ``Indexed`` in a data set, also inside ``Subset`` and similar wrappers; None if there is none."""
+    while dataset is not None and not isinstance(dataset, Indexed):
+        dataset = getattr(dataset, "dataset", None)
+    return dataset
+
+
 def _join(dataset: Any, trusted: Any) -> TrustedSamples:
     """The trusted samples with their positions: those in the data set already, then len(dataset), ..."""
     positions = _as_positions(trusted, len(dataset))

@@ -64,10 +64,12 @@ class ModelEvaluator:
         """z and groups of a batch in evaluation mode, under the autocast of the training ``outputs``. No gradient."""
         return self.transformed(self.run_in_evaluation_mode(batch, self.precision_of(outputs)), dtype)
 
-    def run_in_evaluation_mode(self, batch: Any, precision: Precision) -> EvaluatedBatch:
-        """The model's outputs for a batch in evaluation mode, without gradient."""
+    def run_in_evaluation_mode(
+        self, batch: Any, precision: Precision, run: Callable[[Any], tuple[Any, ...]] | None = None
+    ) -> EvaluatedBatch:
+        """The model's outputs for a batch in evaluation mode, without gradient; ``run`` replaces ``self.run``."""
         with torch.no_grad(), evaluation_mode(self.model), autocast_to(*precision):
-            outputs, targets, *features = self.run(batch)
+            outputs, targets, *features = (run or self.run)(batch)
         return EvaluatedBatch(outputs, targets, features[0] if features else None)
 
     def transformed(self, batch: EvaluatedBatch, dtype: torch.dtype) -> TransformedBatch:

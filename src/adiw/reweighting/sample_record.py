@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from adiw.reweighting.weight_state import WeightState
 
 EARLY_STEPS = 100  # losses are recorded in the first epoch and at least so many steps: before a network memorises
+GOLDEN = 0.6180339887498949  # its multiples modulo one are spread evenly
+TIE = 1e-5  # relative and absolute: equal inputs have losses as close as this, in batches of different sizes
 
 
 class LossHistory(nn.Module):
@@ -61,9 +63,10 @@ class SampleRecord(nn.Module):
     """Early losses, labels and last predictions of all training samples, for the verdict and the alarms.
 
     Where the trusted samples are part of the training set, at ``trusted_index``, ``early`` is the last loss of each
-    sample in the early steps. Otherwise it is the share of the trusted losses of the same step that are smaller: the
-    losses of different steps cannot be compared. Predictions are known for targets (n,) of integers and outputs
-    (n, C). Slots of samples that were not seen hold nan or -1; the last slot takes what must not be stored.
+    sample in the early steps. Otherwise it is the share of the trusted losses that are smaller, in those of these
+    steps in which trusted samples are evaluated: the losses of different networks cannot be compared. Predictions are
+    known for targets (n,) of integers and outputs (n, C). Slots of samples that were not seen hold nan or -1; the
+    last slot takes what must not be stored.
     """
 
     early: Tensor
@@ -96,8 +99,12 @@ class SampleRecord(nn.Module):
         labels: Tensor | None,
         predicted: Tensor | None,
         val_losses: Tensor | None,
+        every: int = 1,
     ) -> None:
-        """Record a step: losses (g,) and ``class_columns`` of all processes, and trusted losses (m, 1) if known."""
+        """Record a step: losses (g,) and ``class_columns`` of all processes, and trusted losses (m,) if known.
+
+        The trusted losses are of the same network in every ``every``-th step only, from the first one on.
+        """
         if not state.is_stream:
             state.history.add(step.index, losses, step.finite)
         if labels is not None and predicted is not None:
@@ -110,7 +117,8 @@ class SampleRecord(nn.Module):
             self._late = True
             return
         if val_losses is not None and not self.joined:
-            losses = (val_losses[:, 0] < losses[:, None]).float().mean(1)
+            losses = share_smaller(losses, val_losses, step.index)
+            late = late | ((state.seen_steps - 1) % every != 0)
         write_by_index(self.early, step.index, losses, step.finite & ~late, step.distinct)
 
     def known(self) -> Tensor:
@@ -129,7 +137,7 @@ class SampleRecord(nn.Module):
         train = torch.where(self.is_trusted, torch.nan, early)
         if not bool(train.isfinite().any()):
             return None
-        return train, early[self.is_trusted] if self.joined else torch.arange(num_trusted) / num_trusted
+        return train, early[self.is_trusted] if self.joined else (torch.arange(num_trusted) + 0.5) / num_trusted
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
         for name in ("early", "labels", "predicted"):  # states of earlier versions have no record
@@ -139,6 +147,20 @@ class SampleRecord(nn.Module):
 
     def __repr__(self) -> str:
         return "SampleRecord()"
+
+
+def share_smaller(losses: Tensor, others: Tensor, index: Tensor) -> Tensor:
+    """(g,) the share of other losses (m,) that are smaller than each loss (g,); ties are broken by its index (g,).
+
+    The shares are uniform if both have the same distribution, however many of them are equal.
+
+    >>> share_smaller(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0, 0]))
+    tensor([0.2500, 0.7500])
+    """
+    equal = torch.isclose(others, losses[:, None], rtol=TIE, atol=TIE)
+    smaller = (others < losses[:, None]) & ~equal
+    shares = (smaller.sum(1) + (index % 4096 * GOLDEN).frac() * (equal.sum(1) + 1)) / (len(others) + 1)
+    return shares.float()
 
 
 def class_columns(outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor | None, Tensor | None]:

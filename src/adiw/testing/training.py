@@ -16,6 +16,7 @@ from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.transforms import Features
 
 EPOCHS, BATCH = 12, 64
+MEAN = (0.1, 5.0)  # of the weights at the end: it multiplies the learning rate, and should be near one
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,20 @@ def train(task: Task, divergence: Divergence | None, transform: Any = "loss") ->
     return error, torch.ones(n) if reweight is None else reweight.weights.clone()
 
 
+def check_weights(weights: Tensor) -> None:
+    """Finite weights, none of them negative, whose mean changes the learning rate by a bounded factor."""
+    assert bool((weights.isfinite() & (weights >= 0)).all()), "weights are not finite or negative"
+    mean, (least, most) = float(weights.mean()), MEAN
+    assert least < mean < most, (
+        f"mean weight {mean:.3g} after training, expected from {least} to {most}: a smaller step_size, step_scale, "
+        "or a feasible set with mean one keeps it near one"
+    )
+
+
 def check_training(divergence: Divergence, task: Task) -> None:
     """Matching losses lowers the weights of wrong samples, and the error to what the task allows."""
     error, weights = train(task, divergence)
-    assert bool((weights.isfinite() & (weights >= 0)).all()), "weights are not finite or negative"
+    check_weights(weights)
     right, wrong = float(weights[~task.wrong].mean()), float(weights[task.wrong].mean())
     assert wrong < 0.7 * right, f"mean weight {wrong:.3f} of wrong samples, {right:.3f} of right ones"
     assert math.isfinite(error), "the network has diverged"
@@ -126,5 +137,5 @@ def check_training_on_features(divergence: Divergence) -> None:
     x, y = (part[~task.wrong] for part in task.train)
     right = replace(task, train=(x, y), wrong=task.wrong[~task.wrong])
     error, weights = train(right, divergence, Features("1", num_classes=3))
-    assert bool((weights.isfinite() & (weights >= 0)).all()), "weights are not finite or negative"
+    check_weights(weights)
     assert error < 0.1, f"error {error:.3f} after training on features, expected below 0.1"
