@@ -116,7 +116,7 @@ def run(
                 lines.tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
                 track(row)
 
-            engine = Engine(where, workers, capture, compiled, say if first else no_log, stage)
+            engine = Engine(where, workers, capture, compiled, True, say if first else no_log, stage)
             try:
                 result, dead = run_experiment(settings, folder, data_root, engine, resume, show, stop), None
                 if result["accuracy"] is not None:  # in place of the last stage

@@ -21,6 +21,7 @@ from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
 from adiw.experiments.class_statistics import class_statistics
 from adiw.experiments.compilation import MEASURED, Compiled, can_decide, in_words, what_pays
+from adiw.experiments.cpu_threads import choose_threads
 from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.diagnosis import (
     group_tables,
@@ -82,6 +83,7 @@ class Engine:
         capture: on a GPU, capture the training step as a graph and replay it.
         compiled: use torch.compile, see ``TrainingRun``; None decides after ``compilation.MEASURED`` epochs, and
             does not on a CPU.
+        choose_threads: on a CPU, set PyTorch's number of threads for this process, see ``cpu_threads``.
         log: gets a line of text, such as why steps are not captured.
         stage: gets what the run does now, such as "epoch 2, step 40 of 900", a few times a second at most.
     """
@@ -90,6 +92,7 @@ class Engine:
     workers: int = WORKERS
     capture: bool = True
     compiled: bool | None = False
+    choose_threads: bool = False
     log: Callable[[str], None] = no_log
     stage: Callable[[str], None] = no_log
 
@@ -155,6 +158,10 @@ def run_epochs(
         share = f"{settings.hold_out:g} of {len(splits.trusted)} trusted samples"
         engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
     engine.stage("building the network and the method")
+    if engine.choose_threads and device.type == "cpu" and current_processes().size == 1:
+        # A resumed run keeps its number: sums over other parts are rounded differently.
+        threads = choose_threads(settings, splits) if state is None else state.get("threads")
+        torch.set_num_threads(threads or torch.get_num_threads())
     try:
         training = engine.start(settings, splits, stop)
     except Stopped:  # in the pretraining of a two-step method
