@@ -13,9 +13,10 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features, Indexed
-from adiw.reweighting import cuda_graphs
+from adiw.reweighting import adiw, cuda_graphs
 from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, always_eager, can_capture
 from adiw.reweighting.graphed_pass import MOST_CHANGES, fingerprint
+from adiw.reweighting.sample_record import class_columns
 from adiw.reweighting.transforms import LossValue
 from tests.simulated_gpu import simulate_graphs, tensors_in
 
@@ -127,11 +128,13 @@ Before = Callable[[Net, ADIW, int], None]
 class Run:
     """Training in batches of changing size, on a GPU that is simulated."""
 
-    def __init__(self, joined: bool = False, **given: Any) -> None:
+    def __init__(self, joined: bool = False, unlabelled: bool = False, **given: Any) -> None:
         torch.manual_seed(0)
         truth, centres = torch.arange(60) % 4, 3 * torch.randn(4, 3)
         self.x, wrong = centres[truth] + torch.randn(60, 3), torch.arange(60) % 3 > 0
         self.y = torch.where(wrong, (truth + 1) % 4, truth)
+        if unlabelled:
+            self.y[1::6] = -100  # which cross-entropy ignores
         self.net = Net()
         val_set: Any = TensorDataset(self.x[~wrong], truth[~wrong])
         if joined:
@@ -187,12 +190,13 @@ def modes(net: Net, reweight: ADIW, step: int) -> None:
         {},
         {"joined": True},
         {"divergence": "kl"},
+        {"divergence": "kl", "unlabelled": True},
         {"divergence": "mmd", "val_refresh": 3, "val_every": 1},
         {"divergence": "wasserstein", "exact": True, "mean_one": True, "cautious": False},
         {"transform": Features("body", num_classes=4)},
         {"divergence": "kl", "forward": lambda model, batch: (model(batch[0]), batch[1])},
     ],
-    ids=["default", "joined", "kl", "mmd", "exact", "features", "forward"],
+    ids=["default", "joined", "kl", "unlabelled", "mmd", "exact", "features", "forward"],
 )
 def test_training_with_graphs_is_training_without(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], before: Before
@@ -213,6 +217,21 @@ def test_training_with_graphs_is_training_without(
     assert torch.equal(found.reweight.weights, expected.reweight.weights)
     assert expected.reweight.weights.std() > 1e-3
     assert str(found.reweight.summary()) == str(expected.reweight.summary())
+
+
+@pytest.mark.parametrize("most_bytes", [adiw.MOST_BYTES, 0])
+def test_a_graph_reads_small_outputs_itself(monkeypatch: pytest.MonkeyPatch, most_bytes: int) -> None:
+    monkeypatch.setattr(adiw, "MOST_BYTES", most_bytes)
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    predicted: list[Tensor] = []
+    monkeypatch.setattr(
+        adiw, "class_columns", lambda outputs, *rest: (predicted.append(outputs), class_columns(outputs, *rest))[1]
+    )
+    run.train(nothing)
+    copied = [x for graph in run.reweight._estimations.graphs.values() for x in graph.inputs if x is not None]
+    assert any(x.ndim == 2 for x in copied) == (most_bytes > 0)
+    assert len(predicted) == (2 * (WARM_UP + 1) if most_bytes else 40)  # until both batch sizes are captured, or always
 
 
 def test_a_model_that_changes_in_every_pass_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +272,15 @@ def test_a_copy_has_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.reweight._estimations.graphs
         assert other._estimations.graphs == {}
         assert torch.equal(other.weights, run.reweight.weights)
+
+
+def test_compiling_drops_the_graphs_of_the_estimation_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    run.train(nothing, 10)
+    assert run.reweight._estimations.graphs
+    run.reweight.compile(backend=lambda graph, inputs: graph)
+    assert not run.reweight._estimations.graphs
 
 
 def change_nothing(net: Net) -> None:

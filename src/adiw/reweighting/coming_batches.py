@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.matching.groups import group_sum
+from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.loss_shapes import sample_losses
 from adiw.reweighting.step import WeightedMean
@@ -71,7 +72,8 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
     index, sizes = _cat([part.index for part in parts]), _cat([part.sizes for part in parts])
     batch = method.weight_state.gather(index, losses, method, sizes, [*columns, number])
     *columns, numbers = batch.columns
-    mean = method.weighted_mean(replace(batch, columns=columns), parts[0].outputs, divide=False)
+    batch = replace(batch, columns=columns)
+    mean = method.weighted_mean(batch, parts[0].outputs, can_capture(device), divide=False)
     of_all = torch.ones_like(batch.losses) if batch.sizes is None else batch.sizes
     totals = group_sum(of_all, numbers, len(parts)).clamp_min(1)  # of each batch in all processes
     slopes, finite = mean.slope.split(counts), mean.finite.split(counts)

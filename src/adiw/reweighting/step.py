@@ -68,7 +68,7 @@ class WeightedMean:
     @classmethod
     def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
         """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
-        finite, weights, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
+        finite, weights, total = step.local(step.finite), step.local(weights).to(dtype), step.num_samples
         if step.sizes is not None:
             weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
         slope = torch.where(finite, weights, 0)

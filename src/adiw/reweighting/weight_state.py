@@ -138,7 +138,10 @@ class WeightState(nn.Module):
         except Exception as error:
             self.share_error(error)
             raise
-        processes, starts_group = self._start_processes(method, losses)
+        if self._started and self.processes is not None:
+            processes, starts_group = self.processes, False
+        else:
+            processes, starts_group = self._start_processes(method, losses)
         alone = processes.size == 1
         own = [index.to(losses.device, non_blocking=True), losses.detach(), sizes, *columns]
         index, all_losses, all_sizes, *columns = processes.gather(own, FILLS[: len(own)])
@@ -200,12 +203,10 @@ class WeightState(nn.Module):
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
         """The processes that train together, and whether several of them start in this step."""
         processes = self.current_processes()
-        starts_group = False
-        if not self._started:
-            evaluator = getattr(method, "evaluator", None)
-            _refuse_join(getattr(evaluator, "given_model", None))
-            state = self if method is None else method
-            starts_group = processes.start(state, losses, getattr(evaluator, "model", None), self.largest_batch)
+        evaluator = getattr(method, "evaluator", None)
+        _refuse_join(getattr(evaluator, "given_model", None))
+        state, model = self if method is None else method, getattr(evaluator, "model", None)
+        starts_group = processes.start(state, losses, model, self.largest_batch)
         self.processes, self._started = processes, True
         return processes, starts_group
 
