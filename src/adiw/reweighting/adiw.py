@@ -25,7 +25,7 @@ from adiw.reweighting.divergence_estimator import DivergenceEstimator, Estimatio
 from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
-from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.loss_shapes import Criterion, no_autocast, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
