@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from adiw.reweighting.indexed import TrustedSamples, find_indexed, is_map_style
+from adiw.reweighting.indexed_with_trusted import TrustedSamples, find_indexed, is_map_style
 from adiw.reweighting.sample_index import REPEATS
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.weight_state import WeightState

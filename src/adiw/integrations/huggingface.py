@@ -21,7 +21,7 @@ from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, ch
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
-from adiw.reweighting.indexed import Indexed, TrustedSamples, find_indexed
+from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 

@@ -25,7 +25,7 @@ from adiw.reweighting.divergence_estimator import DivergenceEstimator, Estimatio
 from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
-from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.loss_shapes import (
     Criterion,
     CriterionLosses,
@@ -284,16 +284,13 @@ class ADIW(nn.Module):
             return weighted_elements(self, outputs, targets, index, features)
         if self._coming:
             return self._coming.popleft().loss(self.evaluator.losses(outputs, targets), outputs, index)
-        on_graphs, found, left = can_capture(self.weight_state.weight_slots.device), None, False
+        on_graphs = can_capture(self.weight_state.weight_slots.device)
         try:
-            if on_graphs:
-                found = criterion_losses(self.evaluator.criterion, outputs, targets)
-                left = self._is_left_to_graph(found, outputs, targets)
-                losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
-            else:
-                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
+            found = criterion_losses(self.evaluator.criterion, outputs, targets)
+            left = on_graphs and self._is_left_to_graph(found, outputs, targets)
+            losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
             self.check_call(losses, index, features)
-            if found is not None and left:
+            if left:
                 columns = [outputs.detach(), targets, found.counted, None]
             elif self.exact:
                 columns = self._exact_columns(outputs, targets, inputs, losses)

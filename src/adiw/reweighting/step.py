@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.distributed.process_group import Processes
-from adiw.matching.batches import none_if_true
+from adiw.reweighting.nonfinite_losses import zero_gradient
 
 
 @dataclass(frozen=True)
@@ -82,20 +82,3 @@ class WeightedMean:
         """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
         zero_gradient(outputs, self.finite)
         return torch.dot(torch.where(self.finite, losses, 0), self.slope)
-
-
-def zero_gradient(outputs: Any, finite: Tensor) -> None:
-    """Zero the gradient of the outputs of samples whose loss is not finite.
-
-    A weight of zero does not do that: zero times an infinite derivative is not a number. Where all are known to be
-    finite, the gradient is not copied.
-    """
-    if none_if_true(finite.all()) is None:
-        return
-    if isinstance(outputs, Tensor):
-        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
-            rows = finite.view(-1, *[1] * (outputs.ndim - 1))
-            outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
-    elif isinstance(outputs, (Mapping, tuple, list)):
-        for part in outputs.values() if isinstance(outputs, Mapping) else outputs:
-            zero_gradient(part, finite)

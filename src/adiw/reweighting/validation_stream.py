@@ -23,7 +23,7 @@ from adiw.reweighting.dataset_cache import (
     take_rows,
 )
 from adiw.reweighting.extra_state import from_one_value, one_value
-from adiw.reweighting.indexed import is_map_style
+from adiw.reweighting.indexed_with_trusted import is_map_style
 from adiw.reweighting.transforms import TransformedBatch
 
 Evaluate = Callable[[Any], TransformedBatch]  # a batch of validation samples -> their z and groups
