@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def print_table(found: dict[Key, Record], tasks: list[str], methods: list[str], default: str | None) -> None:
+    found = table.comparable(found)
     print(table.means_table(found, tasks, methods))
     print("\n" + table.ranking(found, tasks, methods))
     if default is not None:

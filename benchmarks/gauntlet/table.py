@@ -20,6 +20,23 @@ WORSE = {"accuracy": -0.3, "rmse": -1.0}  # a method is worse than uniform if it
 CLOSE = -0.5  # gain over the best alternative that counts as no loss
 
 
+# The data of this task are made from the installed packages: other versions are other data.
+FROM_PACKAGES, PACKAGES = "docstrings", ("torch", "numpy", "scikit-learn")
+
+
+def comparable(records: dict[Key, Record]) -> dict[Key, Record]:
+    """The records without those whose data differ from those of ``uniform`` with the same seed."""
+
+    def versions(key: Key) -> list[str]:
+        return [records[key]["versions"][name] for name in PACKAGES] if key in records else []
+
+    return {
+        (task, method, seed): record
+        for (task, method, seed), record in records.items()
+        if task != FROM_PACKAGES or versions((task, method, seed)) == versions((task, "uniform", seed))
+    }
+
+
 @dataclass(frozen=True)
 class Gain:
     """Mean gain over another method, paired over seeds, with the half-width of its 95% interval (nan for one seed).
@@ -153,6 +170,7 @@ DEFAULT = "default"  # the method of the last table of a half: the default of th
 
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]], tuned: str) -> str:
     """The page with the tables that it marks: of a half, as far as the default has run on its tasks, or ``tuned``."""
+    records = comparable(records)
 
     def tables(match: re.Match[str]) -> str:
         if match[2] == "tuned":
