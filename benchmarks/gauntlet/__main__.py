@@ -13,7 +13,7 @@ from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import plan
 from benchmarks.gauntlet.tasks import TASKS
 
-PAGE = Path(__file__).with_name("README.md")
+PAGES = (Path(__file__).with_name("README.md"), Path(__file__).parents[2] / "docs" / "divergences.md")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,7 +60,8 @@ def main(given: list[str] | None = None) -> None:
     if arguments.table:
         print_table(found, tasks, methods, arguments.default)
     elif arguments.draw:
-        PAGE.write_text(table.draw(PAGE.read_text(), found, read_halves(), tuned.recorded_table()))
+        for page in PAGES:
+            page.write_text(table.draw(page.read_text(), found, read_halves(), tuned.recorded_table()))
     else:
         try:
             if arguments.confirm:

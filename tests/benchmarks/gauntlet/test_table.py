@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.gauntlet import records, table, tuned
-from benchmarks.gauntlet.__main__ import PAGE
+from benchmarks.gauntlet.__main__ import PAGES
 from benchmarks.gauntlet.halves import read_halves
 from benchmarks.gauntlet.table import Gain
 from benchmarks.gauntlet.tasks import TASKS
@@ -103,6 +104,7 @@ def test_points_and_percents_are_averaged_apart() -> None:
     assert "| kl | 1 | 1 | - | +75.00 | +75.00 (diabetes-units) | 0 | - | +75.00 | 1 | 1 |" in alone
 
 
-def test_the_page_is_drawn_from_the_records() -> None:
-    drawn = table.draw(PAGE.read_text(), records.read(TASKS), read_halves(), tuned.recorded_table())
-    assert drawn == PAGE.read_text(), "run python -m benchmarks.gauntlet --draw"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_is_drawn_from_the_records(page: Path) -> None:
+    drawn = table.draw(page.read_text(), records.read(TASKS), read_halves(), tuned.recorded_table())
+    assert drawn == page.read_text(), "run python -m benchmarks.gauntlet --draw"
