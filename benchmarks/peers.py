@@ -3,7 +3,9 @@
 p_train = N(0, I) and p_test = N(mean, sd^2 I) in one and in five dimensions (``PROBLEMS``), 2000 and 200 points;
 medians over the seeds. The record names packages that are not installed or that fail.
 
-    python benchmarks/peers.py [--seeds 20] [--out benchmarks/results/peers.json]
+    python benchmarks/peers.py [--seeds 20] [--searched] [--out benchmarks/results/peers.json]
+
+``--searched`` compares only the searches of uLSIF and RuLSIF, on ``FURTHER`` problems (peers-searched.json).
 """
 
 from __future__ import annotations
@@ -50,6 +52,11 @@ PROBLEMS = (
     Problem(1, 0.5, 0.8, 0.5),
     Problem(5, 0.3, 1.0, 2.5),
     Problem(5, 0.5, 0.8, 2.5),
+)
+# On these no setting of a search was chosen.
+FURTHER = (
+    *(Problem(1, mean, sd, 0.5) for mean, sd in ((0.2, 0.9), (0.9, 0.7), (0.0, 0.5), (-0.7, 0.6))),
+    *(Problem(5, mean, sd, 2.5) for mean, sd in ((0.25, 0.85), (0.1, 0.75))),
 )
 
 
@@ -118,16 +125,21 @@ PACKAGES = ("densratio", "skada", "adapt")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/peers.json"))
+    parser.add_argument("--searched", action="store_true", help="only the searches of uLSIF and RuLSIF, elsewhere")
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
+    out = arguments.out or Path(f"benchmarks/results/peers{'-searched' if arguments.searched else ''}.json")
     warnings.simplefilter("ignore")
     missing = [name for name in PACKAGES if find_spec(name) is None]
     installed = {name: weigh for name, weigh in METHODS.items() if name.split()[0] not in missing}
-    rows = [row for problem in PROBLEMS for row in compare(installed, problem, arguments.seeds)]
-    kmm = compare_kmm() if find_spec("cvxopt") else None
+    if arguments.searched:
+        installed = {name: weigh for name, weigh in installed.items() if "LSIF, searched" in name}
+    problems = FURTHER if arguments.searched else PROBLEMS
+    rows = [row for problem in problems for row in compare(installed, problem, arguments.seeds)]
+    kmm = compare_kmm() if find_spec("cvxopt") and not arguments.searched else None
     described = describe(*PACKAGES, "cvxopt", "scikit-learn", "scipy")
     content = {"estimators": rows, "kmm": kmm, "not_installed": missing, **described}
-    arguments.out.write_text(json.dumps(content, indent=2) + "\n")
+    out.write_text(json.dumps(content, indent=2) + "\n")
     for row in rows:
         print(row)
     print(kmm)

@@ -13,7 +13,7 @@ from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import plan
 from benchmarks.gauntlet.tasks import TASKS
 
-PAGE = Path(__file__).with_name("README.md")
+PAGES = (Path(__file__).with_name("README.md"), Path(__file__).parents[2] / "docs" / "divergences.md")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,6 +33,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def print_table(found: dict[Key, Record], tasks: list[str], methods: list[str], default: str | None) -> None:
+    found = table.comparable(found)
     print(table.means_table(found, tasks, methods))
     print("\n" + table.ranking(found, tasks, methods))
     if default is not None:
@@ -59,7 +60,8 @@ def main(given: list[str] | None = None) -> None:
     if arguments.table:
         print_table(found, tasks, methods, arguments.default)
     elif arguments.draw:
-        PAGE.write_text(table.draw(PAGE.read_text(), found, read_halves(), tuned.recorded_table()))
+        for page in PAGES:
+            page.write_text(table.draw(page.read_text(), found, read_halves(), tuned.recorded_table()))
     else:
         try:
             if arguments.confirm:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from adiw import DIVERGENCES
 from benchmarks.gauntlet.halves import Half, shown
 from benchmarks.gauntlet.methods import METHODS, fits
 from benchmarks.gauntlet.records import Key, Record
@@ -18,6 +19,23 @@ from benchmarks.gauntlet.tasks import TASKS
 ALTERNATIVES = [name for name, method in METHODS.items() if method.group == "alternative"]
 WORSE = {"accuracy": -0.3, "rmse": -1.0}  # a method is worse than uniform if its interval lies wholly below this gain
 CLOSE = -0.5  # gain over the best alternative that counts as no loss
+
+
+# The data of this task are made from the installed packages: other versions are other data.
+FROM_PACKAGES, PACKAGES = "docstrings", ("torch", "numpy", "scikit-learn")
+
+
+def comparable(records: dict[Key, Record]) -> dict[Key, Record]:
+    """The records without those whose data differ from those of ``uniform`` with the same seed."""
+
+    def versions(key: Key) -> list[str]:
+        return [records[key]["versions"][name] for name in PACKAGES] if key in records else []
+
+    return {
+        (task, method, seed): record
+        for (task, method, seed), record in records.items()
+        if task != FROM_PACKAGES or versions((task, method, seed)) == versions((task, "uniform", seed))
+    }
 
 
 @dataclass(frozen=True)
@@ -114,29 +132,40 @@ def is_worse(over_uniform: Gain, metric: str) -> bool:
     return over_uniform.mean + over_uniform.half < WORSE[metric]
 
 
+HEAD = ["method", "tasks", "seeds", "points over uniform", "% RMSE", "worst task", "worse than uniform"]
+HEAD += ["points over the best alternative", "% RMSE", "above it", "above it less 0.5"]
+
+
 def ranking(records: dict[Key, Record], tasks: list[str], methods: list[str]) -> str:
     """Methods by their mean gain in accuracy over the best alternative: those with records of every fitting task.
 
     Points of accuracy and percents of RMSE are averaged apart: a unit error makes the latter as large as it likes.
     """
-    head = ["method", "tasks", "seeds", "points over uniform", "% RMSE", "worst task", "worse than uniform"]
-    head += ["points over the best alternative", "% RMSE", "above it", "above it less 0.5"]
-    lines = []
-    for method in methods:
-        fitting = [task for task in tasks if fits(method, TASKS[task])]
-        compared = {task: found for task in fitting if (found := compare(records, task, method))}
-        if not compared or len(compared) < len(fitting):
-            continue
-        over_uniform = {task: found[0].mean for task, found in compared.items()}
-        over_other = {task: found[2].mean for task, found in compared.items()}
-        worst = min(over_uniform, key=over_uniform.__getitem__)
-        worse = sum(is_worse(found[0], TASKS[task].metric) for task, found in compared.items())
-        seeds = sorted({found[0].seeds for found in compared.values()})
-        row = [method, str(len(compared)), f"{seeds[0]}-{seeds[-1]}" if len(seeds) > 1 else str(seeds[0])]
-        row += [*_means(over_uniform), f"{over_uniform[worst]:+.2f} ({worst})", str(worse)]
-        row += [*_means(over_other), str(sum(g > 0 for g in over_other.values()))]
-        lines.append([*row, str(sum(g >= CLOSE for g in over_other.values()))])
-    return markdown([head, *sorted(lines, key=lambda row: math.inf if row[7] == "-" else -float(row[7]))])
+    lines = [row for method in methods if (row := _ranked(records, tasks, method))]
+    return markdown([HEAD, *sorted(lines, key=lambda row: math.inf if row[7] == "-" else -float(row[7]))])
+
+
+def divergence_table(records: dict[Key, Record], tasks: list[str]) -> str:
+    """The gains of the divergences over uniform weights, in the order of the library's table."""
+    found = [_ranked(records, tasks, name) or [name] + ["-"] * 6 for name in DIVERGENCES]
+    return markdown([row[:7] for row in (["divergence", *HEAD[1:]], *found)])
+
+
+def _ranked(records: dict[Key, Record], tasks: list[str], method: str) -> list[str] | None:
+    """The row of a method below ``HEAD``; None without records of a fitting task."""
+    fitting = [task for task in tasks if fits(method, TASKS[task])]
+    compared = {task: found for task in fitting if (found := compare(records, task, method))}
+    if not compared or len(compared) < len(fitting):
+        return None
+    over_uniform = {task: found[0].mean for task, found in compared.items()}
+    over_other = {task: found[2].mean for task, found in compared.items()}
+    worst = min(over_uniform, key=over_uniform.__getitem__)
+    worse = sum(is_worse(found[0], TASKS[task].metric) for task, found in compared.items())
+    seeds = sorted({found[0].seeds for found in compared.values()})
+    row = [method, str(len(compared)), f"{seeds[0]}-{seeds[-1]}" if len(seeds) > 1 else str(seeds[0])]
+    row += [*_means(over_uniform), f"{over_uniform[worst]:+.2f} ({worst})", str(worse)]
+    row += [*_means(over_other), str(sum(g > 0 for g in over_other.values()))]
+    return [*row, str(sum(g >= CLOSE for g in over_other.values()))]
 
 
 def _means(gains: dict[str, float]) -> list[str]:
@@ -152,11 +181,13 @@ DEFAULT = "default"  # the method of the last table of a half: the default of th
 
 
 def draw(text: str, records: dict[Key, Record], halves: dict[Half, list[str]], tuned: str) -> str:
-    """The page with the tables that it marks: of a half, as far as the default has run on its tasks, or ``tuned``."""
+    """The page with the tables that it marks: of a half, as far as the default has run on its tasks, or of a kind."""
+    records = comparable(records)
 
     def tables(match: re.Match[str]) -> str:
-        if match[2] == "tuned":
-            return f"{match[1]}\n{tuned}\n\n{match[3]}"
+        if match[2] in ("tuned", "divergences"):
+            drawn = tuned if match[2] == "tuned" else divergence_table(records, halves["development"])
+            return f"{match[1]}\n{drawn}\n\n{match[3]}"
         tasks, methods = [task for task in halves[match[2]] if values(records, task, DEFAULT)], shown(match[2])
         parts = [means_table(records, tasks, methods), ranking(records, tasks, methods)]
         parts.append(default_table(records, tasks, DEFAULT))

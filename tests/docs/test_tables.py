@@ -17,7 +17,8 @@ PAGES = [ROOT / "README.md", ROOT / "paper" / "README.md", *sorted((ROOT / "docs
 def test_tables_are_drawn_from_the_records(page: Path) -> None:
     text = page.read_text()
     assert draw(text, page.parent) == text, "run make draw"
-    assert text.count("<!-- end of table -->") == len(re.findall(r"<!-- [a-z]+: \S+ -->", text))
+    ends = sum(text.count(f"<!-- end of {kind} -->") for kind in ("table", "gauntlet"))
+    assert ends == len(re.findall(r"<!-- [a-z]+: \S+ -->", text))
 
 
 def test_the_readme_and_the_results_have_drawn_tables() -> None:
