@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -233,6 +234,28 @@ def test_a_graph_reads_small_outputs_itself(monkeypatch: pytest.MonkeyPatch, mos
     assert any(x.ndim == 2 for x in copied) == (most_bytes > 0)
     captured = 2 * (WARM_UP + 1)  # both batch sizes are captured then, and replayed
     assert len(predicted) == (captured if most_bytes else 40)
+
+
+@pytest.mark.parametrize("given", [{}, {"joined": True}, {"divergence": "kl"}], ids=["default", "joined", "kl"])
+def test_weights_of_several_batches_together_with_graphs_are_those_without(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    """In every third step a batch has its own estimate, in a graph of its own although its size is the same."""
+    runs: list[Run] = []
+    log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
+    for eager in (True, False):
+        runs.append(run := Run(**given))
+        with always_eager() if eager else nullcontext():
+            for step in range(24):
+                index = torch.randperm(60, generator=Generator().manual_seed(step))[:16]
+                batches = [(run.x[i], run.y[i], i) for i in index.split([10, 6] if step % 3 else [16])]
+                if step % 3:
+                    run.reweight.look_ahead(batches)
+                run.losses += [float(run.reweight(run.net(x).detach(), y, i)) for x, y, i in batches]
+    assert log.count("replay") > 20
+    assert runs[1].losses == runs[0].losses
+    assert torch.equal(runs[1].reweight.weights, runs[0].reweight.weights)
+    assert runs[0].reweight.weights.std() > 1e-3
 
 
 def test_a_model_that_changes_in_every_pass_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,8 +107,8 @@ def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> Criter
         raise ValueError(
             'criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"'
         )
-    if losses.numel() == 0:
-        raise ValueError("the batch is empty: there is no loss to weight")
+    if len(losses) == 0 or (losses.numel() == 0 and counted is None and ignored is None):
+        raise ValueError(f"the batch is empty, losses have shape {tuple(losses.shape)}: there is no loss to weight")
     return CriterionLosses(losses if losses.dtype == torch.float64 else losses.float(), counted, ignored)
 
 
@@ -197,6 +197,8 @@ def nearest(
     >>> nearest(torch.tensor([3.0, torch.nan, 1.0]), torch.tensor([30.0, 0.0, 10.0]), torch.tensor([0.0, 1.9, 9.0]))
     tensor([10., 10., 30.])
     """
+    if not len(at):
+        return values[:0]
     known = torch.where(known.isfinite(), known, torch.inf)
     if known_class is not None and at_class is not None:  # shifted apart by class
         low, high = (x.where(x.isfinite(), 0).double() for x in (known, at))
