@@ -47,8 +47,8 @@ def audit(split: Split, length: Length) -> Scores:
     if cutoff is None:
         return losses, {"cutoff": 0}
     actual = wrong[found.order[: cutoff.number]].mean()
-    figures = {"estimated_wrong": cutoff.wrong / len(wrong)}
-    figures |= {"expected_precision": cutoff.precision, "least_precision": cutoff.least}
+    figures = {"estimated_wrong": cutoff.wrong / len(wrong), "expected_precision": cutoff.precision}
+    figures["least_precision"] = cutoff.least
     return losses, {"cutoff": cutoff.number / len(wrong), **figures, "cutoff_precision": float(actual)}
 
 
@@ -115,7 +115,7 @@ def measure(task: Task, method: str, seed: int, sources: Sources) -> dict[str, A
 def table(found: dict[records.Key, dict[str, Any]], tasks: list[str]) -> str:
     """A line for each task: AUROC and precision of each method, and the cut-off of the audit."""
     tasks = [task for task in tasks if (task, "adiw", 0) in found]
-    lines = ["| task | seeds | " + " | ".join(METHODS) + " | wrong, estimated | precision, expected, cautious |"]
+    lines = ["| task | seeds | " + " | ".join(METHODS) + " | wrong, estimated | precision, expected, least |"]
     lines.append("| --- | ---: |" + " ---: |" * (len(METHODS) + 2))
     for task in tasks:
         seeds = [seed for name, method, seed in found if (name, method) == (task, "adiw")]

@@ -30,7 +30,7 @@ class Audit:
     confidence: Array | None = None  # probability of the predicted class; None where targets are not classes
     weights: Array | None = None  # the last weights
     is_trusted: Array | None = None  # bool, the trusted samples of the training set, which are not ranked
-    early: Array | None = None  # losses while all weights are one, nan where unknown; None if they always are
+    unseen: Array | None = None  # losses of networks that were not trained on the sample, nan where unknown
     trusted: Losses | None = None  # of the trusted samples that were trained on; None if there are none
     neighbour: Array | None = None  # the nearest sample with another label, -1 where it was not computed
     distance: Array | None = None  # to it, divided by the median distance between samples
@@ -70,9 +70,9 @@ class Audit:
         if self.trusted is None:
             return None
         order = self.order[np.isfinite(self.losses[self.order])]
-        early = self.losses if self.early is None else self.early
-        train = Losses(self.losses[order], early[order], self.given[order] if self.classes else None)
-        return suggest_cutoff(train, self.trusted)
+        unseen = self.losses if self.unseen is None else self.unseen
+        train = Losses(unseen[order], self.given[order] if self.classes else None)
+        return suggest_cutoff(self.losses[order], train, self.trusted)
 
     @property
     def suggested(self) -> Array | None:

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from adiw.divergences import Wasserstein
-from adiw.divergences.wasserstein_exact import SortedProblem
+from adiw.divergences.sliced import SlicedProblem
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.projections import clamp_rescale
 
 
-class RescaledProblem(SortedProblem):
+class RescaledProblem(SlicedProblem):
     def project(self, params: Tensor) -> Tensor:
         return clamp_rescale(params, self.share_train, self.group, len(self.num_train))
 
@@ -22,6 +22,4 @@ class RescaledProblem(SortedProblem):
 class RescaledProjection(Wasserstein):
     def problem(self, batches: MatchedBatches) -> RescaledProblem:
         unit = torch.ones((), dtype=batches.z_train.dtype)
-        return RescaledProblem(
-            **vars(SortedProblem.build(batches, torch.cat([batches.z_train, batches.z_val]) / unit))
-        )
+        return RescaledProblem(**vars(SlicedProblem.build(batches, unit, 1)))

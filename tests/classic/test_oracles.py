@@ -126,26 +126,35 @@ def test_estimate_weights_with_many_steps_is_kliep():
 
 
 def test_held_out_terms_are_those_of_coefficients_of_the_other_folds():
-    from adiw.classic.least_squares import _held_out, moments, solve
+    from adiw.classic.least_squares import _fold, _held_out, moments, solve
 
     train, test = gaussian_shift().sample(4, 30, 20)
-    fold_train, fold_test = np.arange(30) % 5, np.arange(20) % 5
-    each = [moments(train[fold_train == k], test[fold_test == k], test[:10], WIDTH, 0.2) for k in range(5)]
-    fit, square = _held_out(each, [0.01, 0.3])
-    for k, (H, h) in enumerate(each):
-        rest = moments(train[fold_train != k], test[fold_test != k], test[:10], WIDTH, 0.2)
+    fold_train, fold_test, alpha = np.arange(30) % 5, np.arange(20) % 5, 0.2
+    each = [_fold(train[fold_train == k], test[fold_test == k], test[:10], WIDTH, alpha) for k in range(5)]
+    score, fit, square = _held_out(each, [0.01, 0.3])
+    for k in range(5):
+        own, rest = (train[fold_train == k], test[fold_test == k]), (train[fold_train != k], test[fold_test != k])
+        H, h = moments(*own, test[:10], WIDTH, alpha)
         for at, penalty in enumerate((0.01, 0.3)):
-            coef = solve(*rest, penalty)
+            coef = solve(*moments(*rest, test[:10], WIDTH, alpha), penalty)
             assert (fit[k, at], square[k, at]) == pytest.approx((h @ coef, coef @ H @ coef), abs=1e-12)
 
+            def mean(parts, coef=coef):
+                of_train, of_test = (np.mean(rbf_features(z, test[:10], WIDTH) @ coef) for z in parts)
+                return 0.8 * of_train + 0.2 * of_test
 
-def test_the_widest_of_the_widths_with_equal_scores_is_chosen():
-    from adiw.classic.least_squares import _widest
+            ratios = np.maximum(rbf_features(own[1], test[:10], WIDTH) @ coef / mean(rest), 0.05)
+            assert score[k, at] == pytest.approx(np.log(ratios).mean() - mean(own) / mean(rest), abs=1e-12)
+
+
+@pytest.mark.parametrize(("typical", "chosen"), [(0, 0), (1, 1), (2, 1)])
+def test_of_the_widths_with_equal_scores_the_most_typical_is_chosen(typical, chosen):
+    from adiw.classic.least_squares import _chosen
 
     noise = np.array([0.3, -0.3, 0.2, -0.2])[:, None]
-    narrow, wide, widest = -1.001 + 0 * noise, -1.0 + noise, -0.5 + noise
-    values = np.stack([np.hstack([part, part + 0.1]) for part in (narrow, wide, widest)])
-    assert _widest(values) == (1, 0)
+    narrow, wide, widest = 1.001 + 0 * noise, 1.0 + noise, 0.5 + noise  # the widest is clearly worse
+    scores = np.stack([np.hstack([part, part - 0.1]) for part in (narrow, wide, widest)])
+    assert _chosen(scores, typical) == (chosen, 0)
 
 
 def test_block_problem_is_the_divergences_problem():

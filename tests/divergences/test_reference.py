@@ -220,7 +220,7 @@ def test_wasserstein_objective_falls_to_the_best_reachable() -> None:
     tensors = torch.from_numpy(z), torch.from_numpy(v)
     w, _ = estimate_weights(*tensors, Wasserstein("exact", 1.0, step_size=0.03), steps=1000)
     start = ref.wasserstein_1d(np.ones(20), z, v)
-    assert ref.wasserstein_1d(w.numpy(), z, v) < 0.05 * start  # a fixed step size oscillates
+    assert ref.wasserstein_1d(w.numpy(), z, v) < 0.07 * start  # a fixed step size oscillates
 
 
 def test_rescale_moves_the_objective_as_theory_says() -> None:

@@ -17,7 +17,7 @@ from adiw.reweighting import quick_model
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick_model, "STEPS", 100)
+    monkeypatch.setattr(quick_model, "CHECKS", (100,))
 
 
 def splits(**given: object) -> Splits:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,60 +27,50 @@ def task_of(train: Samples | ImageFiles, true: torch.Tensor | None = None, pictu
     return Splits(data, train, train, train, Shifted(keep, train.y, train.y if true is None else true, none, None))
 
 
-def labels_of(task: Splits) -> torch.Tensor:
-    shifted = task.shifted
-    return torch.stack([shifted.keep + 100, shifted.y, shifted.true_y, 1 - shifted.y])
-
-
 def grey(n: int) -> Samples:
     """n images of 2 x 3 pixels, each as bright as its index."""
     return Samples(torch.arange(n, dtype=torch.uint8).reshape(n, 1, 1, 1).expand(n, 1, 2, 3), torch.arange(n) % 2)
 
 
-def entries(folder: Path, end: str) -> list[dict[str, Any]]:
-    found = json.loads((folder / "gallery.json").read_text())["pictures"]
-    return [entry for entry in found if entry["end"] == end]
+def ends(folder: Path) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = json.loads((folder / "gallery.json").read_text())["ends"]
+    return found
 
 
 def test_the_lowest_and_the_highest_weights_with_their_pixels(tmp_path: Path) -> None:
     task = task_of(grey(100), true=torch.zeros(100, dtype=torch.int64))
     weights = torch.arange(100).flip(0).float()
     weights[:10] = 0  # ties, before the others
-    write_gallery(Folder(tmp_path), task, labels_of(task), weights, torch.arange(len(weights)))
-    lowest, highest = entries(tmp_path, "lowest"), entries(tmp_path, "highest")
-    assert [entry["index"] for entry in lowest] == [*range(10), *range(99, 99 - EACH + 10, -1)]
-    assert [entry["index"] for entry in highest] == list(range(10, 10 + EACH))
+    write_gallery(Folder(tmp_path), task, weights, torch.arange(len(weights)))
+    found = ends(tmp_path)
+    assert found["lowest"] == [*range(10), *range(99, 99 - EACH + 10, -1)]
+    assert found["highest"] == list(range(10, 10 + EACH))
     pixels = np.load(tmp_path / "gallery.npy")
     assert (pixels.shape, pixels.dtype) == ((2 * EACH + 100, 2, 3, 1), np.uint8)
-    every = json.loads((tmp_path / "gallery.json").read_text())["pictures"]
-    assert pixels[:, 0, 0, 0].tolist() == [entry["index"] for entry in every]
-    odd = {"index": 11, "original": 111, "weight": 88.0, "given": 1, "true": 0, "predicted": 0, "end": "highest"}
-    assert highest[1] == odd
+    assert pixels[:, 0, 0, 0].tolist() == [i for index in found.values() for i in index]
+    assert json.loads((tmp_path / "gallery.json").read_text())["truth_known"]
 
 
 def test_the_least_trusted_are_those_of_the_audit(tmp_path: Path) -> None:
     task = task_of(grey(4))
-    write_gallery(
-        Folder(tmp_path), task, labels_of(task), torch.tensor([0.0, 0.0, 1.0, 1.0]), torch.tensor([1, 3, 0])
-    )
-    assert [entry["index"] for entry in entries(tmp_path, "least trusted")] == [1, 3, 0]
-    assert entries(tmp_path, "lowest")[0]["true"] is None  # no label was changed, so the truth is unknown
+    write_gallery(Folder(tmp_path), task, torch.tensor([0.0, 0.0, 1.0, 1.0]), torch.tensor([1, 3, 0]))
+    assert ends(tmp_path)["least trusted"] == [1, 3, 0]
+    assert not json.loads((tmp_path / "gallery.json").read_text())["truth_known"]  # no label was changed
 
 
 def test_weights_that_are_not_finite_leave_no_gallery_and_remove_an_old_one(tmp_path: Path) -> None:
     task = task_of(grey(6))
-    write_gallery(Folder(tmp_path), task, labels_of(task), torch.arange(6.0), torch.arange(6))
+    write_gallery(Folder(tmp_path), task, torch.arange(6.0), torch.arange(6))
     assert {file.name for file in tmp_path.iterdir()} == {"gallery.json", "gallery.npy"}
     broken = torch.tensor([1.0, 2.0, float("nan"), 0.0, 0.0, 0.0])
-    write_gallery(Folder(tmp_path), task, labels_of(task), broken, torch.arange(6))
+    write_gallery(Folder(tmp_path), task, broken, torch.arange(6))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_equal_weights_have_no_ends_but_an_audit(tmp_path: Path) -> None:
     task = task_of(grey(6))
-    write_gallery(Folder(tmp_path), task, labels_of(task), torch.ones(6), torch.arange(6))
-    assert len(entries(tmp_path, "least trusted")) == 6
-    assert entries(tmp_path, "lowest") == entries(tmp_path, "highest") == []
+    write_gallery(Folder(tmp_path), task, torch.ones(6), torch.arange(6))
+    assert {end: len(index) for end, index in ends(tmp_path).items()} == {"least trusted": 6}
 
 
 def test_no_sample_is_both_lowest_and_highest() -> None:
@@ -96,9 +85,7 @@ def test_vectors_are_pictures_if_the_data_have_a_picture_shape(tmp_path: Path) -
     found = pictures(task_of(samples, picture=(1, 2, 2)), torch.tensor([0]))
     assert found is not None
     assert found[..., 0].tolist() == [[[0, 255], [128, 255]]]
-    write_gallery(
-        Folder(tmp_path), task_of(samples), labels_of(task_of(samples)), torch.tensor([0.0, 1.0]), torch.arange(2)
-    )
+    write_gallery(Folder(tmp_path), task_of(samples), torch.tensor([0.0, 1.0]), torch.arange(2))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -116,11 +103,11 @@ def test_only_the_chosen_image_files_are_decoded_small_and_without_augmentation(
 def test_a_run_on_digits_keeps_pictures(finished: Callable[[str], Path]) -> None:
     folder = finished("adiw-kl")
     pixels, task = np.load(folder / "gallery.npy"), load_splits(resolve({}))
-    first = entries(folder, "lowest")[0]
+    found = ends(folder)
     assert pixels.shape == (2 * EACH + LEAST_TRUSTED, 8, 8, 1)
     assert isinstance(task.train, Samples)
-    np.testing.assert_allclose(pixels[0].reshape(-1) / 255, task.train.x[first["index"]].numpy(), atol=1 / 255)
+    np.testing.assert_allclose(pixels[0].reshape(-1) / 255, task.train.x[found["lowest"][0]].numpy(), atol=1 / 255)
     assert json.loads((folder / "classes.json").read_text()) == [str(digit) for digit in range(10)]
     weights = np.load(folder / "weights.npy")
-    assert first["weight"] == weights.min()
-    assert {entry["weight"] for entry in entries(folder, "highest")} <= set(np.sort(weights)[-EACH:].tolist())
+    assert weights[found["lowest"][0]] == weights.min()
+    assert set(weights[found["highest"]].tolist()) <= set(np.sort(weights)[-EACH:].tolist())

@@ -36,17 +36,19 @@ def write_run(
     return folder
 
 
-def write_pictures(folder: Path, classes: list[str], count: int = 2, side: int = 4, channels: int = 1) -> Path:
-    """``count`` pictures of either end: samples 0, 1, ... with labels 0 given, 1 predicted and 1 true."""
+def write_pictures(
+    folder: Path, classes: list[str], count: int = 2, side: int = 4, channels: int = 1, labels: bool = True
+) -> Path:
+    """``count`` pictures of either end: samples 0, 1, ... with ``labels`` 0 given, 1 true and 1 predicted."""
     (folder / "classes.json").write_text(json.dumps(classes))
-    pixels = np.arange(2 * count * side * side * channels).reshape(2 * count, side, side, channels) % 256
+    size = 2 * count
+    pixels = np.arange(size * side * side * channels).reshape(size, side, side, channels) % 256
     np.save(folder / "gallery.npy", pixels.astype(np.uint8))
-    shared = {"given": 0, "true": 1, "predicted": 1}
-    entries = [
-        {"index": i, "original": 10 + i, "weight": i / 10, **shared, "end": "lowest" if i < count else "highest"}
-        for i in range(2 * count)
-    ]
-    (folder / "gallery.json").write_text(json.dumps({"pictures": entries}))
+    if labels:
+        np.save(folder / "labels.npy", np.stack([10 + np.arange(size), *(np.full(size, k) for k in (0, 1, 1))]))
+        np.save(folder / "weights.npy", (np.arange(size) / 10).astype(np.float32))
+    ends = {"lowest": list(range(count)), "highest": list(range(count, size))}
+    (folder / "gallery.json").write_text(json.dumps({"truth_known": True, "ends": ends}))
     return folder
 
 

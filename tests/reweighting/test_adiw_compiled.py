@@ -68,6 +68,15 @@ def test_one_graph_with_the_same_weights(divergence: Divergence) -> None:
     torch.testing.assert_close(compiled, plain)
 
 
+def test_every_one_of_many_objects_is_compiled() -> None:
+    """PyTorch compiles a function at most eight times; with ``fullgraph`` a ninth object of the same code raises."""
+    torch.compiler.reset()
+    for _ in range(10):
+        backend = Counting()
+        train(KL(), backend)
+        assert backend.graphs in (1, 2)
+
+
 @pytest.mark.parametrize(
     "divergence",
     [

@@ -37,6 +37,29 @@ def test_calls_are_replayed_after_the_first_ones(monkeypatch: pytest.MonkeyPatch
     assert {float(value) for value, _ in found[WARM_UP:]} == {2.0 * (WARM_UP + 2)}  # one memory, overwritten
 
 
+def test_a_simulated_graph_fixes_what_python_computes_and_refuses_what_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    total, python, calls = torch.zeros(2), [1.0], GraphedCalls("sums")
+
+    def add(x: Tensor) -> Tensor:
+        total.add_(python[0] * x)
+        return total[1:] + 1
+
+    simulate_graphs(monkeypatch, lambda: [total])
+    for step in range(8):
+        python[0] = 1.0 if step <= WARM_UP else 100.0
+        result, _ = calls(add, [torch.tensor([1.0, 2.0])], CPU)
+    assert total.tolist() == [8, 16]
+    assert result.tolist() == [17]
+    for read in (lambda x: x * float(x[0]), lambda x: x[x > 0], torch.nonzero):
+        calls = GraphedCalls("reads")
+        for _ in range(WARM_UP):
+            calls(read, [torch.ones(2)], CPU)
+        with pytest.warns(UserWarning, match="operation not permitted"):
+            calls(read, [torch.ones(2)], CPU)
+
+
 def test_every_shape_dtype_and_key_has_its_graph_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     simulate_graphs(monkeypatch, list)
     monkeypatch.setattr(cuda_graphs, "MOST_GRAPHS", 3)
@@ -208,7 +231,7 @@ def test_a_graph_reads_small_outputs_itself(monkeypatch: pytest.MonkeyPatch, mos
     run.train(nothing)
     copied = [x for graph in run.reweight._estimations.graphs.values() for x in graph.inputs if x is not None]
     assert any(x.ndim == 2 for x in copied) == (most_bytes > 0)
-    assert len(predicted) == 40 + (2 if most_bytes else 0)  # every step, and the captures of both batch sizes
+    assert len(predicted) == (2 * (WARM_UP + 1) if most_bytes else 40)  # until both batch sizes have their graph
 
 
 def test_a_model_that_changes_in_every_pass_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,12 @@ def test_the_gradient_of_nonfinite_rows_is_zero_and_the_others_do_not_change(sha
     assert torch.equal(outputs.grad, expected)
 
 
+def test_no_gradient_is_copied_where_all_losses_are_finite() -> None:
+    outputs = torch.zeros(3, 2, requires_grad=True)
+    zero_gradient(outputs, torch.ones(3, dtype=torch.bool))
+    assert not outputs._backward_hooks
+
+
 def test_zero_gradient_ignores_outputs_without_a_gradient_per_sample() -> None:
     zero_gradient({"logits": torch.zeros(2)}, torch.tensor([True, False]))
     zero_gradient(torch.zeros(2), torch.tensor([True, False]))

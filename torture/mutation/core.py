@@ -16,8 +16,8 @@ CORE: dict[str, list[str]] = {
         *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
-    "adiw/divergences/wasserstein_exact.py": [
-        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "families", "reference")],
+    "adiw/divergences/sliced.py": [
+        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "reference", "families")],
         EVERY,
         *["-k", "not KL and not MMD and not Squared and not network"],
     ],

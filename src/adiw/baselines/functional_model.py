@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 from adiw.distributed.process_group import Processes
+from adiw.reweighting.compiled_methods import compiled
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.step import zero_gradient
@@ -44,8 +45,8 @@ class FunctionalModel(nn.Module):
 
         The JVP is compiled as one graph or not at all: tangents are lost between two graphs.
         """
-        self._outputs = torch.compile(self._outputs, *args, **kwargs)  # type: ignore[method-assign]
-        self._compiled_jvp = torch.compile(self._forward_mode, *args, **{**kwargs, "fullgraph": True})
+        self._outputs = compiled(self, "_outputs", *args, **kwargs)  # type: ignore[method-assign]
+        self._compiled_jvp = compiled(self, "_forward_mode", *args, **{**kwargs, "fullgraph": True})
 
     def theta(self) -> dict[str, Tensor]:
         """The model's current trainable parameters, detached."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,15 @@ from sklearn.utils import check_random_state
 
 from adiw.argument_checks import is_positive
 from adiw.classic.estimator import KernelModel
-from adiw.classic.rbf_features import Array, Width, choose_centres, rbf_features, sum_outer_products, widths_to_try
+from adiw.classic.rbf_features import (
+    Array,
+    Width,
+    choose_centres,
+    mean_features,
+    rbf_features,
+    sum_outer_products,
+    widths_to_try,
+)
 
 Penalty = float | Literal["cv"]
 Moments = tuple[Array, Array]  # H (b, b) and h (b,)
@@ -18,9 +27,7 @@ PENALTIES = (1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
 WIDTHS = (0.33, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4, 2.0)  # times the median distance
 ALONE = 0.1  # where a search has nothing to hold out
 TINY = float(np.finfo(np.float64).tiny)
-# A wider kernel is taken if its held-out score is within this part of a standard error of the best one's: the
-# best of many noisy scores is often that of a narrow kernel, whose error is large where it is wrong.
-STANDARD_ERRORS = 0.25
+LEAST, MOST = 0.05, 1e9  # a held-out ratio beyond them counts as these: the logarithm of zero would decide
 
 
 def penalties_to_try(penalty: float | str) -> tuple[float, ...]:
@@ -76,11 +83,12 @@ class LeastSquaresModel(KernelModel):
         penalties: Sequence[float],
         random: np.random.RandomState,
     ) -> tuple[float, float, float]:
-        """The width and the penalty with the smallest score on held-out folds of both samples, and the best multiple.
+        """The width and the penalty with the best score on held-out folds of both samples, and the best multiple.
 
-        The score is the objective 1/2 b'Hb - h'b for the best multiple of the coefficients b, -(h'b)^2 / (2 b'Hb): it
-        judges the shape of the ratio. The size, which the penalty makes too small, is that of the multiple. Of the
-        widths whose score is not significantly larger than the smallest one, it is the widest.
+        The score is the Kullback-Leibler objective, mean_test log r - mean_mixture r, of the ratio divided by its
+        mean: it judges the shape, and large ratios make it less noisy than squares. Of the widths whose score is
+        within a standard error of the best one, it is the one nearest to the median distance. The multiple of the
+        coefficients corrects the size, which the penalty makes too small; it is the best for the squared objective.
         """
         folds = min(self.folds, len(train), len(test))
         if len(widths) * len(penalties) == 1 or folds == 1:
@@ -89,29 +97,48 @@ class LeastSquaresModel(KernelModel):
         values = []
         for width in self._each(widths, "width"):
             parts = ((train[fold_train == k], test[fold_test == k]) for k in range(folds))
-            values.append(_held_out([moments(*part, self.centres_, width, alpha) for part in parts], penalties))
-        fit, square = np.stack(values, axis=1)  # (widths, folds, penalties)
-        width, penalty = _widest(-(fit**2) / np.maximum(2 * square, TINY))
+            values.append(_held_out([_fold(*part, self.centres_, width, alpha) for part in parts], penalties))
+        scores, fit, square = np.stack(values, axis=1)  # (widths, folds, penalties)
+        width, penalty = _chosen(scores, WIDTHS.index(1.0) if len(widths) == len(WIDTHS) else 0)
         multiple = fit[width, :, penalty].sum() / max(square[width, :, penalty].sum(), TINY)
         return widths[width], penalties[penalty], float(multiple)
 
 
-def _held_out(each: list[Moments], penalties: Sequence[float]) -> Array:
-    """h'b and b'Hb of each fold for the coefficients b of the others: (2, folds, penalties)."""
-    total_H, total_h = sum(H for H, _ in each), sum(h for _, h in each)
+@dataclass(frozen=True)
+class _Fold:
+    H: Array  # (b, b)
+    h: Array  # (b,)
+    mean: Array  # (b,) of psi over the mixture below the ratio
+    psi_test: Array  # (m, b)
+
+
+def _fold(train: Array, test: Array, centres: Array, width: float, alpha: float) -> _Fold:
+    H, h = moments(train, test, centres, width, alpha)
+    mean = (1 - alpha) * mean_features(train, centres, width) + alpha * h
+    return _Fold(H, h, mean, rbf_features(test, centres, width))
+
+
+def _held_out(each: list[_Fold], penalties: Sequence[float]) -> Array:
+    """The score, h'b and b'Hb of each fold for the coefficients b of the others: (3, folds, penalties)."""
+    total_H, total_h, total_mean = sum(f.H for f in each), sum(f.h for f in each), sum(f.mean for f in each)
     values = []
-    for H, h in each:
-        coefs = [solve((total_H - H) / (len(each) - 1), (total_h - h) / (len(each) - 1), p) for p in penalties]
-        values.append([(h @ coef, coef @ H @ coef) for coef in coefs])
-    return np.moveaxis(np.array(values), 2, 0)
+    for fold in each:
+        others = len(each) - 1
+        H, h, mean = (total_H - fold.H) / others, (total_h - fold.h) / others, (total_mean - fold.mean) / others
+        coefs = np.stack([solve(H, h, penalty) for penalty in penalties], axis=1)
+        size = np.maximum(mean @ coefs, TINY)
+        ratios = np.clip(fold.psi_test @ coefs / size, LEAST, MOST)
+        score = np.log(ratios).mean(0) - np.minimum(fold.mean @ coefs / size, MOST)
+        values.append((score, fold.h @ coefs, np.einsum("bp,bc,cp->p", coefs, fold.H, coefs)))
+    return np.moveaxis(np.array(values), 1, 0)
 
 
-def _widest(values: Array) -> tuple[int, int]:
-    """Positions of the chosen width and penalty, from scores (widths in increasing order, folds, penalties)."""
-    mean = values.mean(1)
-    best_width, best_penalty = np.unravel_index(mean.argmin(), mean.shape)
-    excess = values - values[best_width, :, best_penalty][None, :, None]
-    error = excess.std(1, ddof=1) / np.sqrt(values.shape[1])
-    close = (excess.mean(1) <= STANDARD_ERRORS * error).any(1)  # the best one itself is
-    width = int(np.flatnonzero(close)[-1])
-    return width, int(mean[width].argmin())
+def _chosen(scores: Array, typical: int) -> tuple[int, int]:
+    """Positions of the chosen width and penalty, from scores (widths, folds, penalties); ``typical`` is a place."""
+    mean = scores.mean(1)
+    best_width, best_penalty = np.unravel_index(mean.argmax(), mean.shape)
+    below = scores[best_width, :, best_penalty][None, :, None] - scores
+    error = below.std(1, ddof=1) / np.sqrt(scores.shape[1])
+    close = (below.mean(1) <= error).any(1)  # the best one itself is
+    width = int(np.where(close, np.abs(np.arange(len(mean)) - typical), len(mean)).argmin())
+    return width, int(mean[width].argmax())

@@ -21,8 +21,8 @@ class RULSIF(LeastSquaresModel):
 
     Args:
         alpha: share of the test distribution below the ratio, from 0 (uLSIF) to below 1.
-        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out score is
-            not significantly above the smallest one).
+        width: sigma of the kernel, "median" (the median distance), or "cv" (of those whose held-out score
+            is within a standard error of the best one, the nearest to the median distance).
         penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of both samples, for "cv".

@@ -15,8 +15,8 @@ class ULSIF(LeastSquaresModel):
     """w(x) = sum_l coef_l psi_l(x) with coef = max(0, (H + penalty I)^-1 h).
 
     Args:
-        width: sigma of the kernel, "median" (the median distance), or "cv" (the widest whose held-out score is
-            not significantly above the smallest one).
+        width: sigma of the kernel, "median" (the median distance), or "cv" (of those whose held-out score
+            is within a standard error of the best one, the nearest to the median distance).
         penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of both samples, for "cv".

@@ -13,7 +13,7 @@ from adiw.argument_checks import is_count, is_number, is_positive
 from adiw.divergences import critic, critic_training
 from adiw.divergences.protocol import Problem, Side
 from adiw.divergences.settings import check_choice, check_setting, check_step_size, check_width
-from adiw.divergences.wasserstein_exact import SortedProblem
+from adiw.divergences.sliced import SlicedProblem
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import masked
 from adiw.matching.kernels import Width, resolve_width
@@ -66,7 +66,7 @@ class Wasserstein:
     def problem(self, batches: MatchedBatches) -> Problem:
         unit = resolve_width(self.scale, batches, fraction=1.0)
         if not self._uses_network(batches.z_train.shape[1]):
-            return SortedProblem.build(batches, torch.cat([batches.z_train, batches.z_val]) / unit)
+            return SlicedProblem.build(batches, unit, directions=1)
         ready = batches.memory["batches"] > self.pretrain
         return CriticProblem.build(_for_network(batches, unit), unit, ready)
 

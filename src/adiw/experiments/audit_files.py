@@ -14,7 +14,7 @@ from adiw.label_audit import Audit
 if TYPE_CHECKING:
     from adiw.experiments.run_folder import Folder
 
-FIELDS = ("losses", "early", "confidence", "neighbour", "distance", "source", "is_trusted")  # rows of audit.npy
+FIELDS = ("losses", "unseen", "confidence", "neighbour", "distance", "source", "is_trusted")  # rows of audit.npy
 WHOLE = {"neighbour": np.int64, "source": np.int64, "is_trusted": np.bool_}  # the other rows are float64
 WARM_UP = 1  # epochs in which all weights are one
 
@@ -39,8 +39,10 @@ def read_audit(folder: Path) -> Audit:
     labels, weights = read_array(folder / "labels.npy"), read_array(folder / "weights.npy").astype(np.float64)
     if len(about["fields"]) != len(rows) or rows.shape[1:] != weights.shape or labels.shape[1:] != weights.shape:
         raise DamagedError(f"{folder}: its weights, labels and losses differ in length; run it again")
-    trusted = about.get("trusted")  # not in folders of earlier versions
-    found = {n: row.astype(WHOLE.get(n, np.float64)) for n, row in zip(about["fields"], rows, strict=True)}
+    # Folders of earlier versions have other losses of trusted samples, or none: they are ranked without a cut-off.
+    trusted = about["trusted"] if "unseen" in about.get("trusted", {}) else {}
+    fields = zip(about["fields"], rows, strict=True)
+    found = {name: row.astype(WHOLE.get(name, np.float64)) for name, row in fields if name in FIELDS}
     _, given, true, predicted = labels
     return Audit(
         given=given,

@@ -12,11 +12,19 @@ from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits
-from adiw.reweighting.quick_model import features_of, out_of_fold_losses, standardised
+from adiw.reweighting.quick_model import (
+    MOST_TRAIN,
+    MOST_TRUSTED,
+    draw_folds,
+    features_of,
+    out_of_fold_losses,
+    standardised,
+)
 from adiw.reweighting.significance import Distance, loss_distance, losses_needed, mix_distance, pairs_needed
 from adiw.reweighting.verdict import LEVEL
 
-MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that a quick model is trained on
+# What two folds have in common by chance counts twice: in the model of the one, and in that of the other.
+SHARED_FOLDS = 2.0
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -34,7 +42,7 @@ class Finding:
 def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], None] = lambda: None) -> list[Finding]:
     """The findings. A run holds out the share ``hold_out`` of the trusted samples.
 
-    ``done`` is called after each fold of the quick models.
+    ``done`` is called each time that a quick model is evaluated.
     """
     others = ~splits.is_trusted
     train = splits.train.subset(others.nonzero().flatten())
@@ -42,10 +50,12 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
     x = standardised(torch.cat([features(part) for part in parts]))
     is_trusted = torch.tensor([False, True]).repeat_interleave(torch.tensor([len(part) for part in parts]))
-    losses = out_of_fold_losses(x, torch.cat([part.y for part in parts]), is_trusted, generator, done=done)
-    scores = out_of_fold_losses(x, is_trusted.long(), is_trusted, generator, done=done)
+    fold, y = draw_folds(is_trusted, generator), torch.cat([part.y for part in parts])
+    losses = out_of_fold_losses(x, y, fold, generator, done=done)[-1]
+    scores = out_of_fold_losses(x, is_trusted.long(), fold, generator, done=done)[-1]
     chance = torch.where(is_trusted, scores, -(-(-scores).exp()).log1p())  # -log p(trusted) of every sample
-    inputs = loss_distance(chance[~is_trusted], chance[is_trusted])
+    ranks = ranks_within(chance, fold)
+    inputs = loss_distance(ranks[~is_trusted], ranks[is_trusted], inflation=SHARED_FOLDS)
     if inputs.smaller:  # Held-out samples look a little less like their own kind by chance: that is no difference.
         inputs = replace(inputs, p_value=1.0)
     return [
@@ -66,6 +76,21 @@ def features(samples: Samples | ImageFiles) -> Tensor:
     if isinstance(samples, Samples):
         return features_of(samples.x)
     return torch.cat([features_of(samples[k][0][None]) for k in range(len(samples))])
+
+
+def ranks_within(values: Tensor, fold: Tensor) -> Tensor:
+    """The rank of each value (n,) among those of its fold (n,), from 0 to 1, equal values alike.
+
+    >>> ranks_within(torch.tensor([5.0, 7.0, 1.0, 1.0]), torch.tensor([0, 0, 1, 1]))
+    tensor([0.2500, 0.7500, 0.5000, 0.5000])
+    """
+    ranks = torch.zeros(len(values))
+    for number in fold.unique():
+        own = values[fold == number]
+        ordered = own.sort().values
+        ends = [torch.searchsorted(ordered, own, right=right) for right in (False, True)]
+        ranks[fold == number] = (ends[0] + ends[1]) / (2 * len(own))
+    return ranks
 
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,11 +18,10 @@ LEAST_TRUSTED = 200  # pictures for the audit
 SIDE = 96  # pixels: larger pictures would make reports large
 
 
-def write_gallery(folder: Folder, splits: Splits, labels: Tensor, weights: Tensor, order: Tensor) -> None:
-    """Write gallery.npy and gallery.json for image data.
+def write_gallery(folder: Folder, splits: Splits, weights: Tensor, order: Tensor) -> None:
+    """Write gallery.npy and gallery.json for image data: pictures, and the positions of the samples they show.
 
-    labels: (4, n) position in the training set as loaded, given, true and predicted label;  weights: (n,);
-    order: (k,) positions by the audit, least trusted first.
+    weights: (n,);  order: (k,) positions by the audit, least trusted first.
     """
     for old in ("gallery.npy", "gallery.json"):
         folder.remove(old)
@@ -31,8 +29,9 @@ def write_gallery(folder: Folder, splits: Splits, labels: Tensor, weights: Tenso
     found = pictures(splits, torch.cat([torch.zeros(0, dtype=torch.int64), *groups.values()]))
     if found is None or not groups:
         return
+    ends = {end: index.tolist() for end, index in groups.items()}
     folder.write_array("gallery.npy", found)
-    folder.write_json("gallery.json", {"pictures": _entries(splits, groups, weights, labels)})
+    folder.write_json("gallery.json", {"truth_known": splits.truth_known, "ends": ends})
 
 
 def choose(weights: Tensor, order: Tensor) -> dict[str, Tensor]:
@@ -61,15 +60,3 @@ def pictures(splits: Splits, index: Tensor) -> NDArray[np.uint8] | None:
         return None
     found: NDArray[np.uint8] = x.cpu().to(torch.uint8).permute(0, 2, 3, 1).contiguous().numpy()
     return found
-
-
-def _entries(splits: Splits, groups: dict[str, Tensor], weights: Tensor, labels: Tensor) -> list[dict[str, Any]]:
-    """The labels and the weight of each picture."""
-    entries = []
-    for end, index in groups.items():
-        for i in index.tolist():
-            original, given, true, predicted = labels[:, i].tolist()
-            truth = true if splits.truth_known else None
-            shown = {"given": given, "true": truth, "predicted": predicted}
-            entries.append({"index": i, "original": original, "weight": float(weights[i]), **shown, "end": end})
-    return entries

@@ -383,7 +383,7 @@ def _write_outcome(training: TrainingRun, folder: Folder, result: dict[str, Any]
     folder.write_json("classes.json", list(splits.data.classes))
     write_audit(folder, audit)
     if training.method.trains_on != "trusted":  # val-only weights trusted samples alone
-        write_gallery(folder, splits, labels, weights, torch.from_numpy(audit.order.copy()))
+        write_gallery(folder, splits, weights, torch.from_numpy(audit.order.copy()))
     if training.held_out:
         folder.write_array("held_out.npy", torch.stack(training.held_out).numpy())
     folder.write_json("result.json", result)

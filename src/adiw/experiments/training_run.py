@@ -32,9 +32,10 @@ from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import FIRST, early_losses, losses_at, make_audit
+from adiw.reweighting.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.quick_model import draw_samples, features_of
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports of the step
@@ -268,8 +269,8 @@ class TrainingRun:
         """The audit of the training samples, with the network of the best or last epoch."""
         splits, data = self.splits, self.splits.data
         last = self.evaluate_samples(splits.train)
-        count = len(splits.train)
-        losses, trusted, early = last.losses, None, early_losses(self.reweight)
+        count, unseen = len(splits.train), self._unseen_losses()
+        losses, trusted = last.losses, None
         if self.method.trains_on != "trusted":  # val-only has no history of the other samples
             history = self.reweight.weight_state.history
             further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
@@ -278,15 +279,13 @@ class TrainingRun:
                 : len(means)
             ]  # trusted ones may be further samples
             place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
-            losses, trusted = means[:count], losses_at(place, means, early, labels)
-        is_trusted = torch.zeros(len(splits.train), dtype=torch.bool)
-        is_trusted[splits.shifted.trusted] = True
+            losses, trusted = means[:count], losses_at(place, means if unseen is None else unseen, labels)
         source, numbering = data.find(splits.shifted.keep)
         made = make_audit(
             losses,
             last,
-            None if early is None else early[:count],
-            is_trusted=is_trusted.numpy(),
+            None if unseen is None else unseen[:count],
+            is_trusted=splits.is_trusted.numpy(),
             trusted=trusted,
             source=source.numpy(),
             numbering=numbering,
@@ -295,6 +294,21 @@ class TrainingRun:
             return made
         keep = splits.shifted.keep.tolist()
         return replace(made, columns={i: data.describe(keep[i]) for i in made.order[:FIRST].tolist()})
+
+    def _unseen_losses(self) -> Tensor | None:
+        """(n,) losses by networks that were not trained on the sample; None for methods whose weights are one.
+
+        Image files would have to be read again for a quick model.
+        """
+        splits, is_trusted = self.splits, self.splits.is_trusted
+        if isinstance(splits.train, Samples) and bool(is_trusted.any()) and self.method.trains_on != "trusted":
+            place = draw_samples(is_trusted)
+            x = features_of(splits.train.x[place.to(splits.train.x.device)].cpu())
+            return by_quick_model(is_trusted, splits.train.y.cpu(), place, x)
+        if not isinstance(self.reweight, ADIW):
+            return None
+        state = self.reweight.weight_state
+        return first_losses(self.reweight.record.early[:-1], state.seen_steps, state.seen_samples)
 
     def _stats(self, loop: Loop) -> Tensor:
         """The figures of the epoch as one tensor on the device, which are then copied to the host together."""

@@ -8,13 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from adiw.integrations.network_training import Progress
-from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
+from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows, dense
+from adiw.integrations.trusted_rows import stack_rows
 from adiw.label_audit import Audit
-from adiw.reweighting.audit import FIRST, losses_at, make_audit
+from adiw.reweighting.audit import FIRST, by_quick_model, can_be_quick, first_losses, losses_at, make_audit
 from adiw.reweighting.evaluation_pass import BATCH, evaluate_samples
+from adiw.reweighting.quick_model import draw_samples, features_of
 from adiw.reweighting.sample_record import LossHistory
 
 SECONDS = 2.0  # between two lines of progress
@@ -38,13 +41,16 @@ def audit_rows(
         if progress.weights is not None:
             buffer.copy_(progress.weights[f"weight_state.history.{name}"])
     means = history.means(torch.cat([last.losses, torch.full((len(progress.targets) - count,), torch.nan)]))
-    early = None if progress.weights is None else progress.weights["record.early"][:-1].cpu()
-    targets = torch.from_numpy(progress.targets)
-    trusted = losses_at(progress.roles.matched, means, early, targets) if join_trusted else None
+    targets, unseen = torch.from_numpy(progress.targets), None
+    if progress.weights is not None:
+        unseen = _unseen_losses(progress, rows, targets, progress.weights)
+    trusted = (
+        losses_at(progress.roles.matched, means if unseen is None else unseen, targets) if join_trusted else None
+    )
     made = make_audit(
         means[:count],
         last,
-        None if early is None else early[:count],
+        None if unseen is None else unseen[:count],
         is_trusted=progress.is_trusted[:count],
         trusted=trusted,
         numbering="row of X, from 0",
@@ -53,6 +59,17 @@ def audit_rows(
         return made
     first = made.order[:FIRST].tolist()
     return replace(made, columns={i: {str(k): str(v) for k, v in table.iloc[i].items()} for i in first})
+
+
+def _unseen_losses(progress: Progress, rows: Rows, targets: Tensor, weights: dict[str, Any]) -> Tensor:
+    """(n,) losses by networks that were not trained on the row; held-out trusted rows are trusted as well."""
+    is_trusted = torch.from_numpy(progress.is_trusted)
+    everything = rows if progress.more is None else stack_rows(rows, progress.more)
+    place = draw_samples(is_trusted)
+    x = dense(everything, place.numpy())
+    found = by_quick_model(is_trusted, targets, place, features_of(x)) if can_be_quick(x) else None
+    counters = (weights[f"weight_state.{name}"] for name in ("seen_steps", "seen_samples"))
+    return first_losses(weights["record.early"][:-1], *counters) if found is None else found
 
 
 def _telling(loader: Iterable[Any], total: int) -> Iterator[Any]:

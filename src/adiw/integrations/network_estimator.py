@@ -125,6 +125,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         targets = self._encode(given, given_val, is_trusted, resuming=previous is not None)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         progress = self._begin(targets, is_trusted, seed, previous)
+        progress.more = None if given_val is None else rows[len(given) :]
         with seeded(seed, self.device):
             weights = self._train(rows, targets, progress, seed)
         best, self._progress, self.sample_weight_ = progress.best, progress, weights.numpy()[: len(given)].copy()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adiw import ADIW
-from adiw.integrations.skorch import IndexedRows, ReweightedNet
+from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows
 from adiw.integrations.trusted_rows import Index, Roles
 
 WARMUP = 1  # epochs in which all weights are one
@@ -53,6 +53,7 @@ class Progress:
     targets: NDArray[Any]  # of the network, (n,)
     roles: Roles
     warmup_steps: int | None
+    more: Rows | None = None  # trusted rows that are not rows of X, the last ones
     best: BestEpoch = field(default_factory=BestEpoch)
     network: dict[str, Tensor] | None = None  # after the last epoch; the net has that of the best one
     weights: dict[str, Any] | None = None

@@ -47,8 +47,13 @@ def cutoff_line(audit: Audit) -> str:
     """How many samples to check, or why that is not known."""
     if audit.trusted is None:
         return "No cut-off is suggested: the trusted samples were not trained on, so their losses do not compare."
+    if not len(audit.trusted.unseen):
+        return (
+            "No cut-off is suggested: to compare losses by a network that was not trained on the sample, inputs must "
+            "be numbers or images in memory, or the first epoch must have 100 steps or more."
+        )
     if audit.cutoff is None:
-        count = len(audit.trusted.mean)
+        count = len(audit.trusted.unseen)
         return f"No cut-off is suggested: the losses of {count} trusted samples give no evidence of wrong labels."
     return str(audit.cutoff)
 

@@ -6,7 +6,6 @@ import base64
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -56,9 +55,16 @@ def load_pictures(folder: Path) -> list[Picture]:
     """The pictures of a run; an empty list where it kept none."""
     if not all((folder / name).exists() for name in ("gallery.npy", "gallery.json")):
         return []
-    pixels, names = read_array(folder / "gallery.npy"), class_names(folder)
-    entries = read_json(folder / "gallery.json")["pictures"]
-    return [_picture(entry, one, names) for entry, one in zip(entries, pixels, strict=True)]
+    about, names = read_json(folder / "gallery.json"), class_names(folder)
+    weights, all_labels = read_array(folder / "weights.npy"), read_array(folder / "labels.npy")
+    shown = [(end, i) for end, index in about["ends"].items() for i in index]
+    found = []
+    for (end, i), pixels in zip(shown, read_array(folder / "gallery.npy"), strict=True):
+        original, *labels = all_labels[:, i].tolist()
+        given, true, predicted = (names[label] for label in labels)
+        true = true if about["truth_known"] else None
+        found.append(Picture(i, original, float(weights[i]), given, true, predicted, end, pixels))
+    return found
 
 
 def data_uri(pixels: NDArray[np.uint8]) -> str:
@@ -86,10 +92,3 @@ def galleries(results: Results) -> list[Gallery]:
 
 def _ends(pictures: list[Picture], each: int | None) -> dict[str, list[Picture]]:
     return {end: [picture for picture in pictures if picture.end == end][:each] for end in ("lowest", "highest")}
-
-
-def _picture(entry: dict[str, Any], pixels: NDArray[np.uint8], names: list[str]) -> Picture:
-    true = None if entry["true"] is None else names[entry["true"]]
-    given, predicted = names[entry["given"]], names[entry["predicted"]]
-    place = entry["index"], entry["original"]
-    return Picture(*place, entry["weight"], given, true, predicted, entry["end"], pixels)

@@ -17,6 +17,7 @@ from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
+from adiw.reweighting.compiled_methods import compiled
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -238,7 +239,7 @@ class ADIW(nn.Module):
         """
         if not self.compiles:
             return
-        self.estimate = torch.compile(self.estimate, *args, **kwargs)  # type: ignore[method-assign]
+        self.estimate = compiled(self, "estimate", *args, **kwargs)  # type: ignore[method-assign]
         self._drop_graphs()  # of the estimation that is not compiled
 
     @property

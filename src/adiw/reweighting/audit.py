@@ -17,6 +17,8 @@ from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.indexed import Indexed, TrustedSamples, find_indexed
+from adiw.reweighting.quick_model import comparable_losses, draw_samples, features_of
+from adiw.reweighting.sample_record import EARLY_STEPS
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 
@@ -59,10 +61,11 @@ def audit(
     if not isinstance(train_set, DataLoader):  # a wrapper of an indexed set has the indices already
         loader = DataLoader(train_set if find_indexed(train_set) else Indexed(train_set), batch_size=BATCH)
     index: list[Tensor] = []
-    evaluator = reweight.evaluator
+    evaluator, is_trusted = reweight.evaluator, trusted_in_training(reweight)
     check_whole(evaluator.model, "an audit")
+    inputs = ChosenInputs(is_trusted)
     parameter = next(evaluator.model.parameters(), reweight.weights)
-    batches = _batches(loader, index, parameter.device, state.num_train, progress)
+    batches = _batches(loader, index, inputs, parameter.device, state.num_train, progress)
     found = evaluate_samples(evaluator.model, evaluator.criterion, batches, evaluator.run)
     positions = torch.cat(index)
     if len(positions.unique()) < state.num_train:
@@ -72,13 +75,16 @@ def audit(
         )
     found = found.map(lambda tensor: torch.empty_like(tensor[: state.num_train]).index_copy_(0, positions, tensor))
     means = state.history.means(found.losses.to(reweight.weights.device)).cpu()
-    is_trusted, early = trusted_in_training(reweight), early_losses(reweight)
+    targets, record = found.targets, getattr(reweight, "record", None)
+    unseen = by_quick_model(is_trusted, targets, inputs.place, inputs.read())
+    if unseen is None and record is not None:
+        unseen = first_losses(record.early[:-1], state.seen_steps, state.seen_samples)
     made = make_audit(
         means,
         found,
-        early,
+        unseen,
         is_trusted=None if is_trusted is None else is_trusted.numpy(),
-        trusted=None if is_trusted is None else losses_at(is_trusted, means, early, found.targets),
+        trusted=None if is_trusted is None else losses_at(is_trusted, means if unseen is None else unseen, targets),
         names=names,
         weights=reweight.weights.detach().cpu().numpy(),
         numbering=numbering,
@@ -88,13 +94,13 @@ def audit(
     return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
 
 
-def make_audit(mean_losses: Tensor, last: EvaluatedSamples, early: Tensor | None, **more: Any) -> Audit:
-    """The audit of samples with these mean and early losses (n,) and this last pass; ``more``: further fields."""
+def make_audit(mean_losses: Tensor, last: EvaluatedSamples, unseen: Tensor | None, **more: Any) -> Audit:
+    """The audit of samples with these mean and unseen losses (n,) and this last pass; ``more``: further fields."""
     classes = last.targets is not None and not last.targets.is_floating_point()
     given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()
     made = Audit(
         losses=mean_losses.cpu().numpy().astype(np.float64),
-        early=None if early is None else early.numpy().astype(np.float64),
+        unseen=None if unseen is None else unseen.numpy().astype(np.float64),
         given=given.astype(np.int64 if classes else np.float64),
         predicted=None if last.predicted is None else last.predicted.numpy(),
         confidence=None if last.confidence is None else last.confidence.numpy(),
@@ -109,20 +115,73 @@ def make_audit(mean_losses: Tensor, last: EvaluatedSamples, early: Tensor | None
     return replace(made, neighbour=neighbour.numpy(), distance=distance.numpy())
 
 
-def early_losses(reweight: Any) -> Tensor | None:
-    """(num_train,) the losses early in training, on the CPU; None for methods whose weights are always one."""
-    record = getattr(reweight, "record", None)
-    return None if record is None else record.early[:-1].cpu()
+class ChosenInputs:
+    """The inputs of a part of the training samples, as they are read, for a quick model.
+
+    They are not known where batches have no tensor of numbers or of images as inputs, or no sample is trusted.
+    """
+
+    def __init__(self, is_trusted: Tensor | None) -> None:
+        self.place = None if is_trusted is None else draw_samples(is_trusted)
+        self.row = None if is_trusted is None or self.place is None else torch.full((len(is_trusted),), -1)
+        if self.row is not None and self.place is not None:
+            self.row[self.place] = torch.arange(len(self.place))
+        self.parts: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, x: Any, index: Tensor) -> None:
+        """Keep the rows of the inputs x (g, ...) of the samples ``index`` (g,) that were chosen."""
+        if self.row is None or not can_be_quick(x) or int(index.max()) >= len(self.row):
+            self.row = None
+            return
+        rows = self.row[index]
+        if bool((rows >= 0).any()):
+            self.parts.append((rows[rows >= 0], features_of(x.cpu()[rows >= 0])))
+
+    def read(self) -> Tensor | None:
+        """(k, d) the inputs of the k chosen samples in order; None where they are not known."""
+        if self.row is None or self.place is None or not self.parts:
+            return None
+        rows, x = (torch.cat(column) for column in zip(*self.parts, strict=True))
+        return torch.empty(len(self.place), x.shape[1]).index_copy_(0, rows, x)
 
 
-def losses_at(place: Any, means: Tensor, early: Tensor | None, targets: Tensor | None) -> Losses | None:
-    """The losses of trusted samples, from those of all samples (n,); None if there is none at ``place``."""
-    mean = means[place].double()
-    first = mean if early is None else early[place].double()
-    known = mean.isfinite() & first.isfinite()
+def can_be_quick(x: Any) -> bool:
+    """Whether inputs are numbers or images, which a quick model can read."""
+    return (
+        isinstance(x, Tensor) and x.ndim > 1 and (x.is_floating_point() or (x.dtype == torch.uint8 and x.ndim == 4))
+    )
+
+
+def by_quick_model(
+    is_trusted: Tensor | None, targets: Tensor | None, place: Tensor | None, x: Tensor | None
+) -> Tensor | None:
+    """(n,) losses of the samples at ``place`` (k,) with inputs x (k, d), by quick models; nan elsewhere.
+
+    None where the inputs or the targets do not suit one.
+    """
+    if is_trusted is None or targets is None or place is None or x is None or bool(is_trusted.all()):
+        return None
+    unseen = torch.full((len(is_trusted),), torch.nan)
+    unseen[place] = comparable_losses(x, targets[place], is_trusted[place])
+    return unseen
+
+
+def first_losses(early: Tensor, seen_steps: Tensor, seen_samples: Tensor) -> Tensor:
+    """(n,) the losses of the first epoch, on the CPU; nan if it has fewer than ``EARLY_STEPS`` steps.
+
+    Later ones are of a network that knows the trusted samples better than others.
+    """
+    long = len(early) * int(seen_steps) >= EARLY_STEPS * int(seen_samples)
+    return early.cpu() if long else torch.full_like(early, torch.nan).cpu()
+
+
+def losses_at(place: Any, losses: Tensor, targets: Tensor | None) -> Losses | None:
+    """The losses of the trusted samples at ``place``, from those of all samples (n,); None if there is none."""
+    own = losses[place].double()
+    known = own.isfinite()
     classes = targets is not None and not targets.is_floating_point()
     given = targets[place][known].long().numpy() if targets is not None and classes else None
-    return Losses(mean[known].numpy(), first[known].numpy(), given) if len(mean) else None
+    return Losses(own[known].numpy(), given) if len(own) else None
 
 
 def trusted_in_training(reweight: Any) -> Tensor | None:
@@ -135,9 +194,14 @@ def trusted_in_training(reweight: Any) -> Tensor | None:
 
 
 def _batches(
-    loader: Any, index: list[Tensor], device: torch.device, total: int, progress: Callable[[int, int], None] | None
+    loader: Any,
+    index: list[Tensor],
+    inputs: ChosenInputs,
+    device: torch.device,
+    total: int,
+    progress: Callable[[int, int], None] | None,
 ) -> Iterator[Any]:
-    """Batches on the device without their indices, which are appended to ``index``."""
+    """Batches on the device without their indices, which are appended to ``index``; ``inputs`` keeps some inputs."""
     done = 0
     for batch in loader:
         if isinstance(batch, Mapping):
@@ -148,6 +212,7 @@ def _batches(
         if not isinstance(found, Tensor) or found.is_floating_point():
             raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
         index.append(found.long().cpu())
+        inputs.add(rest[0] if isinstance(rest, tuple) else None, index[-1])
         done += len(found)
         yield map_tensors(lambda tensor: tensor.to(device), rest)
         if progress is not None:

@@ -1,7 +1,8 @@
-"""A small network that is trained out of fold: losses by which all samples are treated alike.
+"""A small network that is trained out of fold: losses by which training and trusted samples can be compared.
 
-The network of a training has learned each sample's label, and trusted samples better than others, so its losses of
-the two do not compare. No sample's loss is by a quick model that was trained on it.
+The network of a training has learned each sample's label, and trusted samples better than others, since their weights
+are larger: its losses of the two do not compare. Here no loss of a sample is by a model that was trained on it, and
+trusted samples are treated as all others.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Generator, Tensor, nn
-from torch.nn.functional import adaptive_avg_pool2d, cross_entropy
+from torch import Generator, Tensor
+from torch.nn.functional import adaptive_avg_pool2d, cross_entropy, smooth_l1_loss
 
-FOLDS, STEPS, BATCH, HIDDEN = 5, 300, 256, 64
+from adiw.matching.loss_ranks import rank_weights
+
+FOLDS, BATCH, HIDDEN = 5, 256, 64
+CHECKS = (20, 60, 150, 300)  # numbers of steps after which held-out samples are evaluated
+ROUNDS = 3  # of ``comparable_losses``
+MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
 SIDE = 8  # pixels of the sides of its images
+WIDEST = 512  # columns: more are projected to so many
 
 
 def features_of(x: Tensor) -> Tensor:
     """(n, d) float32 inputs of a quick model; images (n, c, h, w) are reduced to ``SIDE`` x ``SIDE`` pixels."""
-    return (adaptive_avg_pool2d(x.float(), SIDE) if x.ndim == 4 else x.float()).flatten(1)
+    x = (adaptive_avg_pool2d(x.float(), SIDE) if x.ndim == 4 else x.float()).flatten(1)
+    if x.shape[1] <= WIDEST:
+        return x
+    drawn = torch.randn(x.shape[1], WIDEST, generator=Generator().manual_seed(x.shape[1])) / WIDEST**0.5
+    projected: Tensor = x @ drawn.to(x)
+    return projected
 
 
 def standardised(x: Tensor) -> Tensor:
@@ -27,53 +39,104 @@ def standardised(x: Tensor) -> Tensor:
     return (x - x.mean(0)) / x.std(0).clamp_min(1e-6)
 
 
+def draw_samples(is_trusted: Tensor) -> Tensor:
+    """Positions of at most MOST_TRUSTED trusted samples, and of at most MOST_TRAIN others, in order.
+
+    >>> draw_samples(torch.tensor([False, True, False]))
+    tensor([0, 1, 2])
+    """
+    generator, found = Generator().manual_seed(0), []
+    for member, most in ((is_trusted, MOST_TRUSTED), (~is_trusted, MOST_TRAIN)):
+        place = member.nonzero().flatten()
+        found.append(place[torch.randperm(len(place), generator=generator)[:most]])
+    return torch.cat(found).sort().values
+
+
+def comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor, done: Callable[[], None] = lambda: None) -> Tensor:
+    """(n,) the loss of each sample, of classes or numbers y (n,), by a quick model that was not trained on it.
+
+    From the second round on, samples count with the weight of the rank of their last loss, trusted ones as all
+    others, and the number of steps is the one that is best for the held-out trusted samples. ``done`` is called
+    ``ROUNDS * len(CHECKS)`` times.
+    """
+    x, generator = standardised(x), Generator().manual_seed(0)
+    weights = torch.ones(len(x))
+    for _ in range(ROUNDS):
+        fold = draw_folds(is_trusted, generator)
+        found = out_of_fold_losses(x, y, fold, generator, weights, done)
+        losses = found[int(found[:, is_trusted].mean(1).argmin())]
+        weights = rank_weights(losses[~is_trusted], losses[is_trusted]).at(losses)
+    return losses
+
+
+def draw_folds(is_trusted: Tensor, generator: Generator) -> Tensor:
+    """(n,) the fold of each sample; each has its share of the trusted samples."""
+    fold = torch.zeros(len(is_trusted), dtype=torch.long)
+    for member in (is_trusted, ~is_trusted):
+        fold[member] = torch.randperm(int(member.sum()), generator=generator) % FOLDS
+    return fold
+
+
 def out_of_fold_losses(
     x: Tensor,
     y: Tensor,
-    is_trusted: Tensor,
+    fold: Tensor,
     generator: Generator,
     weights: Tensor | None = None,
     done: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """(n,) the loss of each sample by a quick model that was not trained on it.
+    """(len(CHECKS), n) the losses of samples x (n, d) after these numbers of steps, each by a model of other folds.
 
-    Cross-entropy for classes y (n,), or the squared error for numbers. Trusted samples are treated as all others;
-    each fold has its share of them. Samples count with their ``weights`` (n,) in training; ``done`` is called after
-    each fold.
+    The loss is the cross-entropy of classes y (n,), or Huber's of numbers in units of their mean deviation. All
+    models are trained together. ``done`` is called each time that held-out samples are evaluated.
     """
-    fold = torch.zeros(len(x), dtype=torch.long)
-    for member in (is_trusted, ~is_trusted):
-        fold[member] = torch.randperm(int(member.sum()), generator=generator) % FOLDS
-    classes = 0 if y.is_floating_point() else 1 + int(y.max())
-    weights = torch.ones(len(x)) if weights is None else weights / weights.mean().clamp_min(1e-12)
-    if not classes:
-        centre = (weights * y).mean()
-        y = (y - centre) / (weights * (y - centre).square()).mean().sqrt().clamp_min(1e-12)
-    losses = torch.zeros(len(x))
-    for number in range(FOLDS):
-        rest, own = (fold != number).nonzero().flatten(), fold == number
-        if bool(own.any()) and len(rest):
-            network = _train(x[rest], y[rest], weights[rest], classes, generator)
+    if y.is_floating_point():
+        y = y.float() - y.float().median()
+        y = y / y.abs().mean().clamp_min(1e-12)
+    weights = torch.ones(len(x)) if weights is None else weights
+    outputs = 1 if y.is_floating_point() else 1 + int(y.max())
+    parameters = [
+        _uniform((FOLDS, rows, columns), size, generator).requires_grad_()
+        for size, columns in ((x.shape[1], HIDDEN), (HIDDEN, outputs))
+        for rows in (size, 1)
+    ]
+    optimizer = torch.optim.AdamW(parameters, lr=3e-3, weight_decay=0.1)
+    own = [(fold == number).nonzero().flatten() for number in range(FOLDS)]
+    others = torch.nn.utils.rnn.pad_sequence([(fold != number).nonzero().flatten() for number in range(FOLDS)], True)
+    sizes = torch.tensor([[len(x) - len(rows)] for rows in own])
+    losses = torch.zeros(len(CHECKS), len(x))
+    for step in range(1, CHECKS[-1] + 1):
+        position = torch.rand((FOLDS, min(BATCH, len(x))), generator=generator) * sizes
+        index = others.gather(1, position.long().minimum(sizes - 1))
+        with torch.enable_grad():
+            optimizer.zero_grad()
+            found = _losses(_forward(x[index], parameters), y[index])
+            (weights[index] * found).mean(1).sum().backward()
+        optimizer.step()
+        if step in CHECKS:
             with torch.no_grad():
-                losses[own] = _losses(network(x[own]), y[own])
-        done()
+                for number, rows in enumerate(own):
+                    outputs_of_fold = _forward(x[rows], [parameter[number] for parameter in parameters])
+                    losses[CHECKS.index(step), rows] = _losses(outputs_of_fold, y[rows])
+            done()
     return losses
 
 
-def _train(x: Tensor, y: Tensor, weights: Tensor, classes: int, generator: Generator) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**31, (), generator=generator)))
-        network = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes or 1))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.1)
-    for _ in range(STEPS):
-        index = torch.randint(len(x), (min(BATCH, len(x)),), generator=generator)
-        optimizer.zero_grad()
-        (weights[index] * _losses(network(x[index]), y[index])).mean().backward()
-        optimizer.step()
-    return network
+def _uniform(shape: tuple[int, ...], inputs: int, generator: Generator) -> Tensor:
+    """The usual start of a linear layer."""
+    drawn: Tensor = (2 * torch.rand(shape, generator=generator) - 1) / inputs**0.5
+    return drawn
+
+
+def _forward(x: Tensor, parameters: list[Tensor]) -> Tensor:
+    first, first_bias, second, second_bias = parameters
+    outputs: Tensor = (x @ first + first_bias).relu() @ second + second_bias
+    return outputs
 
 
 def _losses(outputs: Tensor, y: Tensor) -> Tensor:
     if y.is_floating_point():
-        return (outputs[:, 0] - y).square()
-    return cross_entropy(outputs, y.long(), reduction="none")
+        found: Tensor = smooth_l1_loss(outputs[..., 0], y, reduction="none")
+    else:
+        found = cross_entropy(outputs.movedim(-1, 1), y.long(), reduction="none")
+    return found

@@ -13,7 +13,12 @@ from adiw.shifts.trusted import draw_trusted, trusted_count
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """Each label flips with probability ``rate``; ``_distance`` says to which class.
+    """Each label flips with probability ``rate``; ``_distance`` says to which class. Trusted samples never flip.
+
+    A training sample is clean with probability 1 - rate (1 - t/n), because t of the n are trusted. A wrong label has
+    probability zero under the test distribution, so
+
+        w_i = 1[clean] / (1 - rate (1 - t/n)).
 
     Trusted: 1000 by default, uniform over the training set. Shapes: see ``Shifted``.
     """
@@ -29,9 +34,19 @@ class LabelNoise:
     ) -> Shifted:
         """Flip labels; ``x`` is not used."""
         check_labels(y, num_classes)
-        index = draw_trusted(y, trusted_count(trusted, len(y)), generator)
+        n = len(y)
+        index = draw_trusted(y, trusted_count(trusted, n), generator)
         other = (y + self._distance(y, num_classes, generator)) % num_classes
-        return flip_labels(y, other, self.rate, index, generator)
+        flip = (torch.rand(n, generator=generator, device=generator.device) < self.rate).to(y.device)
+        flip[index] = False
+        clean_share = 1 - self.rate * (1 - len(index) / n)
+        return Shifted(
+            keep=torch.arange(n, device=y.device),
+            y=torch.where(flip, other, y),
+            true_y=y.clone(),
+            trusted=index,
+            true_weights=(~flip).to(torch.float32) / clean_share,
+        )
 
     def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
         """How many classes after its own a label flips to."""
@@ -65,33 +80,3 @@ class Symmetric(LabelNoise):
 
     def _distance(self, y: Tensor, num_classes: int, generator: torch.Generator) -> Tensor | int:
         return torch.randint(1, num_classes, y.shape, generator=generator, device=generator.device).to(y.device)
-
-
-def flip_labels(y: Tensor, other: Tensor, rate: float, trusted: Tensor, generator: torch.Generator) -> Shifted:
-    """Replace y_i by ``other_i`` with probability ``rate``, independently per sample; trusted samples never flip.
-
-    A training sample is clean with probability 1 - rate (1 - t/n), because t of the n are trusted. A wrong
-    label has probability zero under the test distribution, so
-
-        w_i = 1[clean] / (1 - rate (1 - t/n)).
-
-    Args:
-        y: ``(n,)`` int64 true labels.  other: ``(n,)`` int64, different from y everywhere.
-        trusted: ``(t,)`` int64 indices, ascending.
-
-    >>> y = torch.zeros(8, dtype=torch.int64)
-    >>> shifted = flip_labels(y, y + 1, 0.5, torch.arange(4), torch.Generator().manual_seed(0))
-    >>> shifted.y, shifted.true_weights.max()  # 1 / (1 - 0.5 * 0.5)
-    (tensor([0, 0, 0, 0, 1, 0, 1, 0]), tensor(1.3333))
-    """
-    n = len(y)
-    flip = (torch.rand(n, generator=generator, device=generator.device) < rate).to(y.device)
-    flip[trusted] = False
-    clean_share = 1 - rate * (1 - len(trusted) / n)
-    return Shifted(
-        keep=torch.arange(n, device=y.device),
-        y=torch.where(flip, other, y),
-        true_y=y.clone(),
-        trusted=trusted,
-        true_weights=(~flip).to(torch.float32) / clean_share,
-    )
