@@ -284,13 +284,16 @@ class ADIW(nn.Module):
             return weighted_elements(self, outputs, targets, index, features)
         if self._coming:
             return self._coming.popleft().loss(self.evaluator.losses(outputs, targets), outputs, index)
-        on_graphs = can_capture(self.weight_state.weight_slots.device)
+        on_graphs, found, left = can_capture(self.weight_state.weight_slots.device), None, False
         try:
-            found = criterion_losses(self.evaluator.criterion, outputs, targets)
-            left = on_graphs and self._is_left_to_graph(found, outputs, targets)
-            losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
+            if on_graphs:
+                found = criterion_losses(self.evaluator.criterion, outputs, targets)
+                left = self._is_left_to_graph(found, outputs, targets)
+                losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
+            else:
+                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
             self.check_call(losses, index, features)
-            if left:
+            if found is not None and left:
                 columns = [outputs.detach(), targets, found.counted, None]
             elif self.exact:
                 columns = self._exact_columns(outputs, targets, inputs, losses)

@@ -10,8 +10,8 @@ from torch import Tensor
 from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.default_estimator import ElementRankEstimator
 from adiw.reweighting.loss_shapes import draw_evenly, element_losses, nearest
-from adiw.reweighting.nonfinite_losses import zero_gradient
 from adiw.reweighting.sample_index import PADDING
+from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.weight_state import WINDOW
 
 if TYPE_CHECKING:
