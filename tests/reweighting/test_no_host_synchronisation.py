@@ -14,7 +14,7 @@ import adiw
 from adiw import ADIW, Features, Indexed
 from adiw.divergences import KL, MMD, Squared, Wasserstein
 from adiw.matching import batches
-from adiw.reweighting import step, weight_state
+from adiw.reweighting import weight_state
 
 # Operators that make the host wait for their result or its shape.
 SYNCHRONISING = {
@@ -60,7 +60,6 @@ DIVERGENCES = [
 def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, joined: bool = False, **settings: Any) -> None:
     monkeypatch.setattr(weight_state, "check_index", not_checked)
     monkeypatch.setattr(batches, "host_can_read", lambda values: False)
-    monkeypatch.setattr(step, "all_known", lambda flags: False)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4))
     val_set: Any = TensorDataset(torch.randn(9, 3), torch.arange(9) % 4)
@@ -76,8 +75,8 @@ def train(monkeypatch: pytest.MonkeyPatch, divergence: Any, joined: bool = False
     reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 20, divergence, repeats=True, **settings)
     x, y, index = torch.randn(3, 8, 3), torch.arange(24).view(3, 8) % 4, torch.randint(-1, 21, (3, 8))
     with NoSynchronisation():
-        for number in range(3):
-            reweight(model(x[number]), y[number], index[number], inputs=x[number]).backward()
+        for step in range(3):
+            reweight(model(x[step]), y[step], index[step], inputs=x[step]).backward()
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES, ids=str)
@@ -118,7 +117,6 @@ def test_trusted_samples_in_the_training_set(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("divergence", [None, KL(), MMD()], ids=str)
 def test_streams_of_tokens(monkeypatch: pytest.MonkeyPatch, divergence: Any, unit: Any) -> None:
     monkeypatch.setattr(batches, "host_can_read", lambda values: False)
-    monkeypatch.setattr(step, "all_known", lambda flags: False)
     torch.manual_seed(0)
     model = nn.Conv1d(3, 4, 1)
     tokens = torch.arange(200).view(40, 5) % 4

@@ -79,25 +79,15 @@ class WeightedMean:
 
     def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
         """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
-        if all_known(self.finite):
-            return torch.dot(losses, self.slope)
         zero_gradient(outputs, self.finite)
         return torch.dot(torch.where(self.finite, losses, 0), self.slope)
-
-
-def all_known(flags: Tensor) -> bool:
-    """Whether all are true, and the host can read that without a synchronisation."""
-    return flags.is_cpu and not torch.compiler.is_compiling() and bool(flags.all())
 
 
 def zero_gradient(outputs: Any, finite: Tensor) -> None:
     """Zero the gradient of the outputs of samples whose loss is not finite.
 
-    A weight of zero does not do that: zero times an infinite derivative is not a number. Where all are known to be
-    finite, the gradient is not copied.
+    A weight of zero does not do that: zero times an infinite derivative is not a number.
     """
-    if all_known(finite):
-        return
     if isinstance(outputs, Tensor):
         if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
             rows = finite.view(-1, *[1] * (outputs.ndim - 1))
