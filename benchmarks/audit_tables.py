@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,7 @@ def main(given: list[str] | None = None) -> None:
     found = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     known = {(record["table"], record["kind"], record["seed"]) for record in found}
     files = [file for file in sorted(arguments.folder.glob("*.dat")) if file.stem not in SEEN]
-    for seed, kind, file in [
-        (seed, kind, file) for seed in range(arguments.seeds) for kind in KINDS for file in files
-    ]:
+    for seed, file, kind in product(range(arguments.seeds), files, KINDS):
         if (file.stem, kind, seed) in known:
             continue
         record = measure(file, kind, seed)

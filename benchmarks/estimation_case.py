@@ -71,7 +71,7 @@ class EstimationCase:
         self.index = (torch.arange(train) * (num_train // train)).to(device)
         self.train = _transformed(train, classes, random, device)
         z, group = _transformed(val, classes, random, device)
-        self.val = ValidationBatch(torch.arange(val, device=device), z, group)
+        self.val = ValidationBatch(torch.arange(val, device=device), z, group, newest=z)
         self.losses = torch.ones(train, device=device)
 
     def __call__(self) -> Tensor:

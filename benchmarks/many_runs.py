@@ -116,7 +116,7 @@ def measure(
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        engine = Engine(device, 0, True, way.compiled, lines.append)
+        engine = Engine(device, 0, True, way.compiled, log=lines.append)
         sweep = Sweep(open_sweep(recipe, part.changes, Path(folder)), None, engine, way.side_by_side, way.processes)
         if way.processes == 1:
             run_all(None, sweep)

@@ -138,6 +138,15 @@ def _many_cells(row: Row) -> tuple[str, ...]:
     return f"{row['runs']}", f"{row['epochs']}", f"{row['seconds_per_100_epochs']:.1f}"
 
 
+def busy(content: Content) -> str:
+    """Seconds of a run beside busy processes, and relative to the run without them."""
+    lines = [
+        [row["threads"], str(row["neighbours"]), f"{row['seconds']:.1f}", f"x{row['ratio']:.1f}"]
+        for row in content["rows"]
+    ]
+    return "\n".join([grid(["threads", "busy neighbours", "s", "ratio"], lines), "", made_on(content)])
+
+
 def language_model(content: Content) -> str:
     """Seconds and memory of an optimizer step, and their ratios to uniform."""
     lines = []
@@ -337,6 +346,7 @@ TABLES: dict[str, Callable[[Content], str]] = {
     "frameworks": frameworks,
     "engine": engine,
     "many-runs": many_runs,
+    "busy": busy,
     "language-model": language_model,
     "stream": stream,
     "estimation": estimation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from itertools import count
@@ -11,10 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from adiw.matching import batches
-from adiw.reweighting import adiw, cuda_graphs
+from adiw.reweighting import adiw, coming_batches, cuda_graphs
+
+ATEN = torch.ops.aten
+READ_BY_THE_HOST = (ATEN._local_scalar_dense.default, ATEN.nonzero.default, ATEN.equal.default)
+INDEXING = (ATEN.index.Tensor, ATEN.index_put_.default, ATEN.index_put.default)
 
 
 class PretendCuda(Tensor):
@@ -51,24 +56,59 @@ def pretend_to_record(
     return log
 
 
+class Recorder(TorchDispatchMode):
+    """Records the operations of a function, as a CUDA graph does: what Python computes is fixed when it is recorded.
+
+    An operation whose result the host reads ends the recording with an error.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        masks = args[1] if function in INDEXING else ()
+        if function in READ_BY_THE_HOST or any(x is not None and x.dtype == torch.bool for x in masks):
+            raise RuntimeError(f"operation not permitted when stream is capturing: {function}")
+        result = function(*args, **(kwargs or {}))
+        self.calls.append((function, args, kwargs or {}, result))
+        return result
+
+    def replay(self) -> None:
+        """Execute the operations again: they read and write the memory that they had when they were recorded."""
+        for function, args, kwargs, result in self.calls:
+            found = function(*args, **kwargs)
+            for place, value in zip(tensors_in(result), tensors_in(found), strict=True):
+                if place.untyped_storage().data_ptr() != value.untyped_storage().data_ptr():  # not a view
+                    place.copy_(value)
+
+
 def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Tensor]]) -> list[str]:
-    """Simulate ``cuda_graphs.capture`` on the CPU; returns a log of captures and replays.
+    """Simulate ``cuda_graphs.capture`` on the CPU by a ``Recorder``; returns a log of captures and replays.
 
     As on a GPU, a capture leaves the ``state`` unchanged, and a replay writes its results to the memory of the first.
     """
     log: list[str] = []
 
-    def pretend_to_capture(work: Callable[[], Any], pool: object, generators: object) -> tuple[Any, Any]:
+    def pretend_to_capture(work: Callable[[], Any], pool: object, generators: Iterable[Generator]) -> tuple[Any, Any]:
         log.append("capture")
         before = [(tensor, tensor.clone()) for tensor in state()]
-        result = work()
-        for tensor, value in before:
-            tensor.copy_(value)
+        drawn = [(generator, generator.get_state()) for generator in generators]
+        recorder = Recorder()
+        try:
+            with recorder:
+                result = work()
+        except RuntimeError as error:
+            raise cuda_graphs.NotCaptured(str(error)) from error
+        finally:
+            for tensor, value in before:
+                tensor.copy_(value)
+            for generator, position in drawn:
+                generator.set_state(position)
 
         def replay() -> None:
             log.append("replay")
-            for place, value in zip(tensors_in(result), tensors_in(work()), strict=True):
-                place.copy_(value)
+            recorder.replay()
 
         return SimpleNamespace(replay=replay), result
 
@@ -76,7 +116,7 @@ def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Te
     monkeypatch.setattr(cuda_graphs, "MemoryPool", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
-    for module in (cuda_graphs, adiw):
+    for module in (cuda_graphs, adiw, coming_batches):
         monkeypatch.setattr(module, "can_capture", lambda _device: not getattr(cuda_graphs._eager, "always", False))
     return log
 

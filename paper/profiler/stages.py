@@ -75,7 +75,8 @@ class StagedStep:
             with record_function("forward val"), evaluation_mode(self.model):
                 outputs = self._forward(x_val)
             with record_function("val loss"):
-                val = ValidationBatch(index_val, *self._transform(outputs, y_val))
+                z, group = self._transform(outputs, y_val)
+                val = ValidationBatch(index_val, z, group, newest=z)
             with record_function("estimate weights"):
                 weights = self._estimate(index, train, val)
         with record_function("weight loss"):  # includes the training pass, as in the paper's table
@@ -105,7 +106,8 @@ class StagedStep:
         device = self.reweight.weights.device
         groups = (None if group is None else group.to(device) for group in (train.group, val.group))
         index, train = index.to(device), TransformedBatch(train.z.to(device), next(groups))
-        val = ValidationBatch(val.index.to(device), val.z.to(device), next(groups))
+        z = val.z.to(device)
+        val = ValidationBatch(val.index.to(device), z, next(groups), newest=z)
         step = self.reweight.weight_state.begin_step(index, train.z[:, 0])
         return self.reweight.estimate(step, train, val).to(self.device)
 

@@ -18,7 +18,7 @@ from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.audit import audit
 from adiw.reweighting.estimate_weights import State, estimate_weights
-from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.indexed_with_trusted import Indexed
 from adiw.reweighting.summary import Stationarity, Summary
 from adiw.reweighting.transforms import Features, class_prior_ratio
 from adiw.reweighting.verdict import Verdict

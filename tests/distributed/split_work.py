@@ -29,6 +29,7 @@ def split_work(rank: int, size: int, folder: Path) -> dict[str, Any]:
         "few trusted": few_trusted(rank, size),
         "tensor parallel": tensor_parallel(rank, size),
         "sharded": sharded(rank, size, folder) if size == 2 else None,
+        "hybrid": hybrid(rank) if size == 4 else None,
         "one looks": one_looks(rank),
         "errors": {name: error_of(rank, name) for name in ODD},
         "later error": later_error(rank),
@@ -81,13 +82,26 @@ def few_trusted(rank: int, size: int) -> Tensor:
 
 def tensor_parallel(rank: int, size: int) -> dict[str, Any]:
     """Each layer is split over pairs of processes, and the data over the pairs: tensor parallelism and FSDP2."""
-    x, y, val = data()
     torch.set_num_threads(1)
     mesh = init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("data", "tensor"))
     model = network()
     parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     fully_shard(model, mesh=mesh["data"])
-    group = mesh["data"].get_group()
+    return trained_on_mesh(model, rank, mesh["data"].get_group())
+
+
+def hybrid(rank: int) -> dict[str, Any]:
+    """Two copies of the model, each split over two processes (HSDP); all four processes have other data."""
+    model = network()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    for layer in (model[0], model[2], model):
+        fully_shard(layer, mesh=mesh)
+    return trained_on_mesh(model, rank, None)
+
+
+def trained_on_mesh(model: nn.Module, rank: int, group: Any) -> dict[str, Any]:
+    """Eight steps of a model that is split, with the data divided over a group of processes."""
+    x, y, val = data()
     settings: dict[str, Any] = {
         "divergence": KL(),
         "val_every": 1,
@@ -100,7 +114,7 @@ def tensor_parallel(rank: int, size: int) -> dict[str, Any]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(8):
         batch = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[: BATCH - step % 5]
-        index = batch.tensor_split(size // 2)[dist.get_rank(group)]
+        index = batch.tensor_split(dist.get_world_size(group))[dist.get_rank(group)]
         reweight(model(x[index]), y[index], index).backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -51,6 +51,12 @@ def test_processes_that_share_data_get_the_weights_of_one_process(several: Sever
         assert_equal_runs(process["split"]["tensor parallel"], expected)
 
 
+def test_copies_of_a_split_model_give_the_result_of_one_process(four: Several) -> None:
+    expected = train(0, 1, VARIANTS["kl"](), range(8))
+    for process in four:
+        assert_equal_runs(process["split"]["hybrid"], expected)
+
+
 def test_fewer_trusted_samples_than_processes(several: Several) -> None:
     expected = few_trusted(0, 1)
     assert (expected != 1).any()

@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # Whether higher is better: an error must fall to the margin times itself, a score must rise by the margin.
 SCORES = {
     "covariate_shift": False,
+    "detection": True,
     "language_model": False,
     "multi_label": True,
     "regression": False,

@@ -63,17 +63,30 @@ def test_other_inputs_are_found() -> None:
     assert findings(replace(data, trusted=brighter))["inputs"].warns
 
 
+def with_rows(train: torch.Tensor, trusted: torch.Tensor) -> Splits:
+    """Splits with these rows, of random labels."""
+    data, draw = splits(shift="none"), torch.Generator().manual_seed(0)
+    both = torch.cat([trusted, train])
+    shifted = replace(data.shifted, trusted=torch.arange(len(trusted)))
+    samples = Samples(both, torch.randint(10, (len(both),), generator=draw))
+    return replace(data, train=samples, trusted=samples.subset(torch.arange(len(trusted))), shifted=shifted)
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_repeated_rows_are_not_other_inputs(seed: int) -> None:
-    """A held-out trusted row then looks like the training rows, whose copies the quick model has seen."""
-    data = splits(shift="none", trusted=300)
+def test_equal_rows_are_not_other_inputs(seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
-    cells = torch.randn(40, 5, generator=draw)
-    train, trusted = (
-        Samples(cells[torch.randint(40, (len(part),), generator=draw)], part.y) for part in (data.train, data.trusted)
-    )
-    found = findings(replace(data, train=train, trusted=trusted))
-    assert not found["inputs"].warns
+    rows = (torch.rand(1400, 3, generator=draw) < torch.tensor([0.5, 0.2, 0.7])).float()  # eight different ones
+    found = findings(with_rows(rows[300:], rows[:300]))["inputs"]
+    assert not found.warns
+    assert found.figures["distance"] < 0.08  # the p-value is 0.09
+
+
+def test_rows_that_all_have_a_twin_are_not_other_inputs() -> None:
+    """A held-out trusted row looks like the training row that the quick model has seen, and the other way round."""
+    rows = torch.randn(150, 10, generator=torch.Generator().manual_seed(0))
+    found = findings(with_rows(rows, rows))["inputs"]
+    assert found.figures["distance"] > 0.3
+    assert not found.warns
 
 
 def test_copies_of_trusted_samples_are_counted() -> None:

@@ -16,6 +16,7 @@ from adiw.baselines import interior_point
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.graphed_step import Captured
 from adiw.engine.train_loader import DatasetLoader
+from adiw.experiments import compilation
 from adiw.experiments.methods import METHODS
 from adiw.experiments.run import Engine, Interrupted, run
 from adiw.experiments.settings import Settings, resolve
@@ -36,7 +37,7 @@ GPU = torch.device("cuda")
 GIVEN = {"epochs": 4, "fine_tune_epochs": 2, "lr": 0.02, "decay_every": 2, "batch": 100}
 
 
-def trained(settings: Settings, capture: bool, compiled: bool = False, workers: int = 0) -> TrainingRun:
+def trained(settings: Settings, capture: bool, compiled: Any = False, workers: int = 0) -> TrainingRun:
     told: list[str] = []
     job = TrainingRun(settings, load_splits(settings), GPU, workers, told.append if capture else None, compiled)
     with nullcontext() if capture else always_eager():
@@ -186,6 +187,26 @@ def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]
     assert job.loop.step.captured
     assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)
     assert torch.allclose(job.weights(), plain.weights(), rtol=1e-2, atol=1e-2)
+
+
+def test_a_compiled_estimation_under_the_graph_of_a_network_that_is_not() -> None:
+    settings = resolve({**GIVEN, "method": "adiw-kl"})
+    plain, job = (trained(settings, capture=True, compiled=compiled) for compiled in (False, "estimation"))
+    assert isinstance(job.loop.step, Captured)
+    assert job.loop.step.captured
+    assert job.model._compiled_call_impl is None
+    assert torch.allclose(job.weights(), plain.weights(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["SECONDS_OF_ESTIMATION", "SECONDS_OF_ALL"])
+def test_a_run_decides_to_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(compilation, name, 0.0)
+    settings = resolve({**GIVEN, "method": "adiw-kl", "epochs": compilation.MEASURED + 2})
+    result = run(settings, tmp_path, engine=Engine(GPU, compiled=None))
+    what = "estimation" if name == "SECONDS_OF_ESTIMATION" else "all"
+    assert result["engine"]["captured"]
+    assert result["engine"]["compiled"]
+    assert result["engine"]["compilation"]["what"] == what
 
 
 def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:

@@ -419,3 +419,34 @@ def test_a_copy_and_a_pickle_have_no_graphs() -> None:
     index = torch.arange(BATCH, device="cuda")
     with nullcontext():
         other(run.model(run.x[:BATCH]), run.y[:BATCH], index)
+
+
+@pytest.mark.parametrize("divergence", [None, "kl", "mmd"])
+def test_parts_of_a_batch_train_as_the_batch(divergence: str | None) -> None:
+    """``look_ahead``, eagerly at first and then as replays; batches and their index may be on the CPU."""
+
+    def train(parts: int) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(0)
+        random = Generator().manual_seed(0)
+        x = torch.randn(NUM_TRAIN, 6, generator=random, dtype=torch.float64)
+        y = torch.randint(CLASSES, (NUM_TRAIN,), generator=random)
+        model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, CLASSES)).double().cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        given = {"warmup_steps": 2, "generator": Generator().manual_seed(0), "cautious": False}
+        val_set, criterion = TensorDataset(x[:TRUSTED], y[:TRUSTED]), nn.CrossEntropyLoss(reduction="none")
+        reweight = ADIW(model, criterion, val_set, NUM_TRAIN, divergence, **given).double()
+        for step in range(10):
+            chosen = torch.randperm(NUM_TRAIN, generator=Generator().manual_seed(step))[:BATCH]
+            batches = [(x[i], y[i], i) for i in chosen.chunk(parts)]
+            if parts > 1:
+                reweight.look_ahead(batches)
+            for inputs, targets, index in batches:
+                (reweight(model(inputs.cuda()), targets.cuda(), index) / parts).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return reweight.weights, torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    (weights, parameters), (expected, whole) = train(4), train(1)
+    torch.testing.assert_close(weights, expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(parameters, whole, rtol=1e-6, atol=1e-6)
+    assert (expected != 1).any()

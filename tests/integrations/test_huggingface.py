@@ -212,9 +212,37 @@ class Stream(IterableDataset[Any]):
         return iter(SAMPLES)
 
 
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_samples_of_a_stream_have_the_weights_that_they_have_with_an_index(tmp_path: Path, accumulated: int) -> None:
+    class Matched(Reweighted):
+        whole_step = accumulated > 1
+
+        def make_reweight(self, model: nn.Module, val_set: Any, num_train: int | None) -> ADIW:
+            criterion, seeded = nn.CrossEntropyLoss(reduction="none"), Generator().manual_seed(0)
+            settings: dict[str, Any] = {"warmup_steps": 0, "cautious": False, "forward": self.outputs_and_targets}
+            divergence = adiw.divergences.Squared()  # its parameters are those of the trusted samples
+            return ADIW(model, criterion, val_set, num_train, divergence, generator=seeded, **settings)
+
+    same = {"max_steps": 4 // accumulated, "train_sampling_strategy": "sequential", "optim": "sgd"}
+    stream, indexed = (
+        trainer(tmp_path / name, Matched, train=train, gradient_accumulation_steps=accumulated, **same)
+        for name, train in (("stream", Stream()), ("indexed", SAMPLES))
+    )
+    stream.train()
+    indexed.train()
+    torch.testing.assert_close(stream.weights[:32], indexed.weights[:32])
+    torch.testing.assert_close(stream.model.state_dict(), indexed.model.state_dict())
+    assert indexed.weights.std() > 0.001
+    assert stream.weights.shape == (2048,)
+
+
 def test_training_sets_that_cannot_have_an_index(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="must be map-style, with __len__ and __getitem__, got Stream"):
-        trainer(tmp_path, train=Stream(), max_steps=3).train()
+    class Counted(Reweighted):
+        def make_reweight(self, model: nn.Module, val_set: Any, num_train: int | None) -> ADIW:
+            return ADIW(model, nn.CrossEntropyLoss(reduction="none"), val_set, 40, forward=self.outputs_and_targets)
+
+    with pytest.raises(ValueError, match="a stream has no index: make the method with num_train=None, got 40"):
+        trainer(tmp_path, Counted, train=Stream(), max_steps=3).train()
     with pytest.raises(TypeError, match="samples must be mappings of columns, got tuple"):
         trainer(tmp_path, train=[(sample["input_ids"], 0) for sample in SAMPLES]).train()
 

@@ -186,9 +186,36 @@ class Stream(IterableDataset[Any]):
         return iter(TRAIN)
 
 
-def test_an_iterable_training_set_and_several_loaders(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="must be map-style, with __len__ and __getitem__, got Stream"):
-        fit(tmp_path, DataLoader(Stream(), batch_size=8))
+class StreamModule(Module):
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        x, y = batch
+        return weighted_loss(self, self(x), y)
+
+
+def test_a_stream_has_weights_without_an_index(tmp_path: Path) -> None:
+    callback, module = reweighting(), StreamModule()
+    fit(tmp_path, DataLoader(Stream(), batch_size=8), module, callback, epochs=2)
+    assert callback.weights.shape == (2048,)
+    assert int(callback.method.weight_state.seen_samples) == 2 * len(TRAIN)
+
+
+def test_weights_of_elements_need_no_index(tmp_path: Path) -> None:
+    class Elements(StreamModule):
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            x, y = batch
+            return weighted_loss(self, self(x), nn.functional.one_hot(y, 3).float())
+
+    val = TensorDataset(X[:10], nn.functional.one_hot(Y[:10], 3).float())
+    criterion, fixed = nn.BCEWithLogitsLoss(reduction="none"), {"unit": "element", "cautious": False}
+    callback = Reweighting(lambda module, n: ADIW(module, criterion, val, None, "mmd", warmup_steps=0, **fixed))
+    fit(tmp_path, DataLoader(TRAIN, batch_size=8), Elements(), callback, epochs=2)
+    assert (callback.weights != 1).any()
+
+
+def test_loaders_that_cannot_be_used(tmp_path: Path) -> None:
+    counted = Reweighting(lambda module, n: ADIW(module, CRITERION, VAL, 40))
+    with pytest.raises(ValueError, match="a stream has no index: make the method with num_train=None, got 40"):
+        fit(tmp_path, DataLoader(Stream(), batch_size=8), callback=counted)
     with pytest.raises(TypeError, match="expected one DataLoader for training, got dict"):
         fit(tmp_path, {"a": loader(), "b": loader()})
 

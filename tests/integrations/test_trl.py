@@ -151,6 +151,23 @@ def test_weights_of_one_have_the_loss_of_trl_for_packed_rows(tmp_path: Path) -> 
     torch.testing.assert_close(logged(ours), logged(theirs), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("settings", [{}, FREE], ids=["padded", "free"])
+def test_a_stream_of_sequences(tmp_path: Path, settings: Any) -> None:
+    """Those that come first have the weights that they have with an index."""
+
+    class Sequential(Matched):
+        join_trusted = False
+
+    settings = {"max_steps": 3, "shuffle_dataset": False, "train_sampling_strategy": "sequential", **settings}
+    run = trained(tmp_path, Sequential, train=mixed().to_iterable_dataset(), **settings)
+    indexed = trained(tmp_path, Sequential, train=mixed(), **settings)
+    torch.testing.assert_close(run.weights[:30], indexed.weights[:30], rtol=1e-4, atol=1e-5)
+    assert run.weights[:30].std() > 0.001
+    torch.testing.assert_close(logged(run), logged(indexed), rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="packing=True needs a training set with a length"):
+        trainer(tmp_path, Sequential, train=mixed().to_iterable_dataset(), max_steps=3, **PACKED).train()
+
+
 def test_lora(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft", reason="needs peft")
     config = peft.LoraConfig(task_type="CAUSAL_LM", r=8, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True)

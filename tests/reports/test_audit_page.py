@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from adiw.audit_cutoff import Losses
+from adiw.label_audit import Audit
 from adiw.reports.audit import load_audit
 from adiw.reports.audit_page import render_audit, save
 from adiw.reports.pictures import load_pictures
@@ -99,3 +101,14 @@ def test_a_run_without_a_history_has_no_sparkline(tmp_path: Path) -> None:
     np.save(folder / "weight_history.npy", np.zeros((0, 0), np.float16))
     (folder / "weight_history.json").write_text('{"epochs": []}')
     assert not Elements(render_audit(load_audit(folder), 4)).named("svg", kind="spark")
+
+
+def test_the_page_has_all_samples_before_the_cutoff(tmp_path: Path) -> None:
+    losses = np.concatenate([np.linspace(0, 1, 600), np.linspace(4, 5, 400)])
+    given, known = np.zeros(1000, int), {"predicted": np.zeros(1000, int), "confidence": np.ones(1000)}
+    audit = Audit(losses=losses, given=given, trusted=Losses(np.linspace(0, 1, 200)), **known)
+    assert audit.cutoff is not None
+    for top, rows in ((None, audit.cutoff.number), (5, 5)):
+        save(audit, tmp_path, top)
+        page = Elements((tmp_path / "audit.html").read_text())
+        assert len([tag for tag, _ in page.tags if tag == "tr"]) == rows + 1

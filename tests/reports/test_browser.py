@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,13 @@ def test_a_page_without_curves_opens_without_errors(tmp_path: Path) -> None:
         )
         == 0
     )
+
+
+def test_names_of_lines_at_nearly_the_same_height_do_not_cover_each_other(tmp_path: Path) -> None:
+    for name, last in (("uniform", 80.0), ("val-only", 80.4), ("adiw", 95.0)):
+        write_run(tmp_path / "runs" / name, name, [60.0, last])
+    script = """return [...document.querySelectorAll('[data-curves=accuracy] .reference-name')]
+      .map(e => [e.textContent, e.getBoundingClientRect().top, e.getBoundingClientRect().bottom]);"""
+    names = sorted(evaluate(render_report(read_results(tmp_path / "runs")), script, tmp_path), key=lambda box: box[1])
+    assert len(names) >= 2
+    assert all(below[1] >= above[2] - 2 for above, below in pairwise(names))

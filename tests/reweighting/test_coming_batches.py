@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features
-from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
 
 CRITERION = nn.CrossEntropyLoss(reduction="none")
 N, SIZE = 96, 24

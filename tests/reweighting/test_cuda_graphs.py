@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features, Indexed
-from adiw.reweighting import cuda_graphs
+from adiw.reweighting import adiw, cuda_graphs
 from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, always_eager, can_capture
 from adiw.reweighting.graphed_pass import MOST_CHANGES, fingerprint
+from adiw.reweighting.sample_record import class_columns
 from adiw.reweighting.transforms import LossValue
 from tests.simulated_gpu import simulate_graphs, tensors_in
 
@@ -34,6 +36,29 @@ def test_calls_are_replayed_after_the_first_ones(monkeypatch: pytest.MonkeyPatch
     assert [shared for _, shared in found] == [False] * WARM_UP + [True] * 3
     assert [float(value) for value, _ in found[:WARM_UP]] == [0.0, 2.0, 4.0]
     assert {float(value) for value, _ in found[WARM_UP:]} == {2.0 * (WARM_UP + 2)}  # one memory, overwritten
+
+
+def test_a_simulated_graph_fixes_what_python_computes_and_refuses_what_it_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    total, python, calls = torch.zeros(2), [1.0], GraphedCalls("sums")
+
+    def add(x: Tensor) -> Tensor:
+        total.add_(python[0] * x)
+        return total[1:] + 1
+
+    simulate_graphs(monkeypatch, lambda: [total])
+    for step in range(8):
+        python[0] = 1.0 if step <= WARM_UP else 100.0
+        result, _ = calls(add, [torch.tensor([1.0, 2.0])], CPU)
+    assert total.tolist() == [8, 16]
+    assert result.tolist() == [17]
+    for read in (lambda x: x * float(x[0]), lambda x: x[x > 0], torch.nonzero):
+        calls = GraphedCalls("reads")
+        for _ in range(WARM_UP):
+            calls(read, [torch.ones(2)], CPU)
+        with pytest.warns(UserWarning, match="operation not permitted"):
+            calls(read, [torch.ones(2)], CPU)
 
 
 def test_every_shape_dtype_and_key_has_its_graph_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,11 +129,13 @@ Before = Callable[[Net, ADIW, int], None]
 class Run:
     """Training in batches of changing size, on a GPU that is simulated."""
 
-    def __init__(self, joined: bool = False, **given: Any) -> None:
+    def __init__(self, joined: bool = False, unlabelled: bool = False, **given: Any) -> None:
         torch.manual_seed(0)
         truth, centres = torch.arange(60) % 4, 3 * torch.randn(4, 3)
         self.x, wrong = centres[truth] + torch.randn(60, 3), torch.arange(60) % 3 > 0
         self.y = torch.where(wrong, (truth + 1) % 4, truth)
+        if unlabelled:
+            self.y[1::6] = -100  # which cross-entropy ignores
         self.net = Net()
         val_set: Any = TensorDataset(self.x[~wrong], truth[~wrong])
         if joined:
@@ -164,12 +191,13 @@ def modes(net: Net, reweight: ADIW, step: int) -> None:
         {},
         {"joined": True},
         {"divergence": "kl"},
+        {"divergence": "kl", "unlabelled": True},
         {"divergence": "mmd", "val_refresh": 3, "val_every": 1},
         {"divergence": "wasserstein", "exact": True, "mean_one": True, "cautious": False},
         {"transform": Features("body", num_classes=4)},
         {"divergence": "kl", "forward": lambda model, batch: (model(batch[0]), batch[1])},
     ],
-    ids=["default", "joined", "kl", "mmd", "exact", "features", "forward"],
+    ids=["default", "joined", "kl", "unlabelled", "mmd", "exact", "features", "forward"],
 )
 def test_training_with_graphs_is_training_without(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], before: Before
@@ -190,6 +218,44 @@ def test_training_with_graphs_is_training_without(
     assert torch.equal(found.reweight.weights, expected.reweight.weights)
     assert expected.reweight.weights.std() > 1e-3
     assert str(found.reweight.summary()) == str(expected.reweight.summary())
+
+
+@pytest.mark.parametrize("most_bytes", [adiw.MOST_BYTES, 0])
+def test_a_graph_reads_small_outputs_itself(monkeypatch: pytest.MonkeyPatch, most_bytes: int) -> None:
+    monkeypatch.setattr(adiw, "MOST_BYTES", most_bytes)
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    predicted: list[Tensor] = []
+    monkeypatch.setattr(
+        adiw, "class_columns", lambda outputs, *rest: (predicted.append(outputs), class_columns(outputs, *rest))[1]
+    )
+    run.train(nothing)
+    copied = [x for graph in run.reweight._estimations.graphs.values() for x in graph.inputs if x is not None]
+    assert any(x.ndim == 2 for x in copied) == (most_bytes > 0)
+    captured = 2 * (WARM_UP + 1)  # both batch sizes are captured then, and replayed
+    assert len(predicted) == (captured if most_bytes else 40)
+
+
+@pytest.mark.parametrize("given", [{}, {"joined": True}, {"divergence": "kl"}], ids=["default", "joined", "kl"])
+def test_weights_of_several_batches_together_with_graphs_are_those_without(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    """In every third step a batch has its own estimate, in a graph of its own although its size is the same."""
+    runs: list[Run] = []
+    log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
+    for eager in (True, False):
+        runs.append(run := Run(**given))
+        with always_eager() if eager else nullcontext():
+            for step in range(24):
+                index = torch.randperm(60, generator=Generator().manual_seed(step))[:16]
+                batches = [(run.x[i], run.y[i], i) for i in index.split([10, 6] if step % 3 else [16])]
+                if step % 3:
+                    run.reweight.look_ahead(batches)
+                run.losses += [float(run.reweight(run.net(x).detach(), y, i)) for x, y, i in batches]
+    assert log.count("replay") > 20
+    assert runs[1].losses == runs[0].losses
+    assert torch.equal(runs[1].reweight.weights, runs[0].reweight.weights)
+    assert runs[0].reweight.weights.std() > 1e-3
 
 
 def test_a_model_that_changes_in_every_pass_stays_eager_and_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,6 +296,15 @@ def test_a_copy_has_no_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run.reweight._estimations.graphs
         assert other._estimations.graphs == {}
         assert torch.equal(other.weights, run.reweight.weights)
+
+
+def test_compiling_drops_the_graphs_of_the_estimation_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(divergence="kl")
+    simulate_graphs(monkeypatch, run.state)
+    run.train(nothing, 10)
+    assert run.reweight._estimations.graphs
+    run.reweight.compile(backend=lambda graph, inputs: graph)
+    assert not run.reweight._estimations.graphs
 
 
 def change_nothing(net: Net) -> None:

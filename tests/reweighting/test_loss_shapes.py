@@ -268,6 +268,41 @@ def test_a_mask_that_hides_everything(unit: Any) -> None:
     assert reweight.summary().nonfinite_train == 0
 
 
+@pytest.mark.parametrize("unit", ["sample", "element"])
+@pytest.mark.parametrize("divergence", [None, "kl"])
+def test_batches_without_any_element(divergence: str | None, unit: Any) -> None:
+    """Pictures without a box, and sequences of length zero: they add nothing, and the weights stay."""
+
+    def losses_of_boxes(outputs: Tensor, boxes: list[int]) -> list[Tensor]:
+        return [row[:number].square() for row, number in zip(outputs, boxes, strict=True)]
+
+    size = None if unit == "element" else 10
+    index = () if size is None else (torch.arange(10),)
+    settings: dict[str, Any] = {"warmup_steps": 0, "cautious": False, "unit": unit}
+    model = nn.Linear(1, 4)
+    trusted = TensorDataset(torch.randn(40, 1), torch.arange(40) % 3 + 1)
+    reweight = adiw.ADIW(model, losses_of_boxes, trusted, size, divergence, **settings)
+    tagger, (x, y) = Tagger(), sequences(10, 0)
+    tags = adiw.ADIW(tagger, CRITERION, TensorDataset(*sequences(60, 1)), size, divergence, **settings)
+    for number in (3, 0, 3):
+        before = reweight.weights.clone(), tags.weights.clone()
+        loss = reweight(model(torch.randn(10, 1)), [number] * 10, *index)
+        found = tags(tagger(x)[..., :number], y[:, :number], *index)
+        (loss + found).backward()
+        if number == 0:
+            assert loss.item() == found.item() == 0
+            torch.testing.assert_close((reweight.weights, tags.weights), before, rtol=0, atol=0)
+    assert all(p.grad is not None and p.grad.isfinite().all() for net in (model, tagger) for p in net.parameters())
+    assert reweight.summary().nonfinite_train == tags.summary().nonfinite_train == 0
+
+
+def test_losses_of_length_zero_without_a_mask() -> None:
+    model = nn.Linear(1, 1)
+    reweight = adiw.ADIW(model, lambda o, t: o[:, :0], TensorDataset(torch.randn(40, 1), torch.zeros(40)), 10)
+    with pytest.raises(ValueError, match=r"the batch is empty, losses have shape \(10, 0\)"):
+        reweight(model(torch.randn(10, 1)), torch.zeros(10), torch.arange(10))
+
+
 def test_flat_losses_are_an_error_that_says_the_shape() -> None:
     model, (x, y) = Tagger(), sequences(10, 0)
     reweight = adiw.ADIW(model, lambda o, t: CRITERION(o, t).flatten(), TensorDataset(x, y), 10)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from adiw.reweighting.loss_shapes import per_sample_losses
-from adiw.reweighting.step import zero_gradient
+from adiw.reweighting.nonfinite_losses import zero_gradient
 
 
 def test_losses_pass_unchanged() -> None:
@@ -67,6 +67,12 @@ def test_the_gradient_of_nonfinite_rows_is_zero_and_the_others_do_not_change(sha
     assert outputs.grad is not None
     expected = torch.tensor([2.0, 0.0, 3.0]).view_as(scale).expand(shape)
     assert torch.equal(outputs.grad, expected)
+
+
+def test_no_gradient_is_copied_where_all_losses_are_finite() -> None:
+    outputs = torch.zeros(3, 2, requires_grad=True)
+    zero_gradient(outputs, torch.ones(3, dtype=torch.bool))
+    assert not outputs._backward_hooks
 
 
 def test_zero_gradient_ignores_outputs_without_a_gradient_per_sample() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 import torch
@@ -87,6 +88,54 @@ def test_a_stream_resumes_exactly(divergence: str | None) -> None:
     resumed.load_state_dict(states[1])
     assert run(resumed, other, iter(rest), 10) == expected
     assert torch.equal(resumed.weights, reweight.weights)
+
+
+class Batches(IterableDataset[tuple[Tensor, ...]]):
+    """Whole batches without a length, as webdataset makes them; of any size."""
+
+    def __init__(self, seed: int, sizes: list[int]) -> None:
+        self.stream, self.sizes = Stream(seed), sizes
+
+    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+        items = iter(self.stream)
+        for size in self.sizes:
+            x, y, wrong = zip(*(next(items) for _ in range(size)), strict=True)
+            yield torch.stack(x), torch.stack(y), torch.stack(wrong)
+
+
+class Sized(IterableDataset[dict[str, Tensor]]):
+    """Mappings and a length, as mosaicml's StreamingDataset has them."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        for x, y, _ in islice(Stream(1), self.size):
+            yield {"x": x, "y": y}
+
+
+def test_whole_batches_and_mappings_with_a_length_train_as_the_plain_stream() -> None:
+    settings = {"warmup_steps": 0, "cautious": False}
+
+    def weights(batches: Iterator[tuple[Tensor, Tensor, Tensor]], steps: int) -> Tensor:
+        torch.manual_seed(0)
+        model = nn.Linear(8, 3)
+        reweight = adiw.ADIW(model, CRITERION, trusted_set(), None, "squared", **settings)
+        run(reweight, model, batches, steps)
+        return reweight.weights
+
+    plain = weights(iter(DataLoader(Stream(1), batch_size=32)), 6)
+    assert (plain[: 6 * 32] != 1).any()
+    whole = DataLoader(Batches(1, [32] * 6), batch_size=None, num_workers=1)
+    assert torch.equal(weights(iter(whole), 6), plain)
+    sized = DataLoader(Sized(6 * 32), batch_size=32)
+    assert torch.equal(weights(((b["x"], b["y"], b["x"]) for b in sized), 6), plain)
+    ragged = weights(iter(DataLoader(Batches(1, [32, 7, 1, 40]), batch_size=None)), 4)
+    assert (ragged[:80] != 1).any()
+    assert (ragged[80:] == 1).all()
 
 
 def test_the_state_has_the_size_of_the_window_and_the_slots_are_taken_in_turn() -> None:

@@ -357,7 +357,7 @@ def test_the_first_step_starts_the_processes_with_the_method_that_owns_the_state
     weight_state, method, started = WeightState(2, "Uniform()"), torch.nn.Linear(1, 1), []
 
     class Recording(SingleProcess):
-        def start(self, method: torch.nn.Module, batch: Tensor, model: Any = None) -> bool:
+        def start(self, method: torch.nn.Module, batch: Tensor, model: Any = None, largest: int = 0) -> bool:
             started.append(method)
             return False
 

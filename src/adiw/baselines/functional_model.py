@@ -17,7 +17,7 @@ from adiw.distributed.process_group import Processes
 from adiw.reweighting.compiled_methods import compiled
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, autocast_to
-from adiw.reweighting.step import zero_gradient
+from adiw.reweighting.nonfinite_losses import zero_gradient
 from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.validation_stream import ValidationStream
 

@@ -10,7 +10,7 @@ import typer
 from adiw.cli.console import one_line_errors
 from adiw.label_audit import Audit
 from adiw.reports.audit import cutoff_line, load_audit, quality_line, title_of
-from adiw.reports.audit_page import ON_PAGE, save
+from adiw.reports.audit_page import MOST_ON_PAGE, ON_PAGE, save
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
 
@@ -20,7 +20,12 @@ IN_TERMINAL = 10  # samples, without --top
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a finished run.", show_default=False)],
     top: Annotated[
-        int | None, typer.Option(help=f"Samples to list [default: all in the CSV, {ON_PAGE} on the page].", min=1)
+        int | None,
+        typer.Option(
+            help=f"Samples to list [default: all in the CSV; on the page {ON_PAGE}, or those before the cut-off up "
+            f"to {MOST_ON_PAGE}].",
+            min=1,
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for audit.csv and audit.html [default: DIR].")

@@ -34,7 +34,8 @@ DataRoot = Annotated[Path | None, typer.Option(help="Folder of the data sets [de
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or cuda:1 [default: cuda if there is a GPU].")]
 Workers = Annotated[int, typer.Option(help="Number of processes that decode images.", min=0)]
 Capture = Annotated[bool, flag(help="On a GPU, replay the training step as a CUDA graph.")]
-Compiled = Annotated[bool, flag("--compile", help="Use torch.compile for the network and the weight estimation.")]
+COMPILE = "Use torch.compile for the network and the weight estimation"
+Compiled = Annotated[bool, flag("--compile", help=f"{COMPILE}.")]
 FOLDS = 5  # of --compare for tables, whose networks train in seconds
 Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
@@ -62,7 +63,12 @@ def run(
     data_root: DataRoot = None,
     workers: Workers = WORKERS,
     capture: Capture = True,
-    compiled: Compiled = False,
+    compiled: Annotated[
+        bool | None,
+        flag(
+            "--compile/--no-compile", help=f"{COMPILE} [default: on a GPU, if the run is long enough to pay for it]."
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: Annotated[bool, flag("--json", help="Print the result as JSON.")] = False,
     compare: Annotated[
@@ -110,7 +116,7 @@ def run(
                 lines.tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
                 track(row)
 
-            engine = Engine(where, workers, capture, compiled, say if first else no_log, stage)
+            engine = Engine(where, workers, capture, compiled, True, say if first else no_log, stage)
             try:
                 result, dead = run_experiment(settings, folder, data_root, engine, resume, show, stop), None
                 if result["accuracy"] is not None:  # in place of the last stage

@@ -85,7 +85,7 @@ def sweep(
         recipe = load(name)
         where = Where(executor, processes, gpus_per_run, retries)
         longest = None if time_limit is None else seconds_of(time_limit, "--time-limit")
-        engine = Engine(None if device is None else device_named(device), workers, capture, compiled, say)
+        engine = Engine(None if device is None else device_named(device), workers, capture, compiled, log=say)
         folder = out or Path("runs") / recipe.name
         given = {"epochs": epochs, "selection": selection, "path": path}
         changes = {key: value for key, value in given.items() if value is not None}

@@ -17,7 +17,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from adiw.engine.preprocessing import crop_and_flip, draw_crops
 from adiw.reweighting.dataset_cache import prepare_worker, start
-from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.indexed_with_trusted import Indexed
 
 Batch = tuple[Tensor, Tensor, Tensor]  # x, y, index
 Part = Callable[[int], range]  # batch size -> positions in the batch that this process trains on; ``range``: all

@@ -23,8 +23,7 @@ from adiw.reweighting.quick_model import (
 from adiw.reweighting.significance import Distance, loss_distance, losses_needed, mix_distance, pairs_needed
 from adiw.reweighting.verdict import LEVEL
 
-# What two folds have in common by chance counts twice: in the model of the one, and in that of the other.
-SHARED_FOLDS = 2.0
+DIGITS = 5  # of probabilities that are compared
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -53,9 +52,9 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
     fold, y = draw_folds(is_trusted, generator), torch.cat([part.y for part in parts])
     losses = out_of_fold_losses(x, y, fold, generator, done=done)[-1]
     scores = out_of_fold_losses(x, is_trusted.long(), fold, generator, done=done)[-1]
-    chance = torch.where(is_trusted, scores, -(-(-scores).exp()).log1p())  # -log p(trusted) of every sample
-    ranks = ranks_within(chance, fold)
-    inputs = loss_distance(ranks[~is_trusted], ranks[is_trusted], inflation=SHARED_FOLDS)
+    chance = torch.where(is_trusted, (-scores).exp(), 1 - (-scores).exp())  # of being trusted
+    chance = chance.round(decimals=DIGITS)  # equal inputs have equal chances, but for rounding
+    inputs = loss_distance(-chance[~is_trusted], -chance[is_trusted])
     if inputs.smaller:  # Held-out samples look a little less like their own kind by chance: that is no difference.
         inputs = replace(inputs, p_value=1.0)
     return [
@@ -76,21 +75,6 @@ def features(samples: Samples | ImageFiles) -> Tensor:
     if isinstance(samples, Samples):
         return features_of(samples.x)
     return torch.cat([features_of(samples[k][0][None]) for k in range(len(samples))])
-
-
-def ranks_within(values: Tensor, fold: Tensor) -> Tensor:
-    """The rank of each value (n,) among those of its fold (n,), from 0 to 1, equal values alike.
-
-    >>> ranks_within(torch.tensor([5.0, 7.0, 1.0, 1.0]), torch.tensor([0, 0, 1, 1]))
-    tensor([0.2500, 0.7500, 0.5000, 0.5000])
-    """
-    ranks = torch.zeros(len(values))
-    for number in fold.unique():
-        own = values[fold == number]
-        ordered = own.sort().values
-        ends = [torch.searchsorted(ordered, own, right=right) for right in (False, True)]
-        ranks[fold == number] = (ends[0] + ends[1]) / (2 * len(own))
-    return ranks
 
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:

@@ -18,8 +18,8 @@ from adiw.experiments.checked_io import read_lines
 from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.recipes import load
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import DEFAULT, Engine, Interrupted
-from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep, in_one_line
+from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line
+from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep
 
 RETRIES = 3
 POLL = 0.2  # seconds between two checks of the tasks

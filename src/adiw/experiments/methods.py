@@ -17,7 +17,7 @@ from adiw.divergences.registry import load_entry_points, parse_settings
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.splits import Splits, with_augmentation
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.transforms import Features, class_prior_ratio
 
 

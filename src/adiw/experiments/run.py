@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Generator
@@ -19,6 +20,8 @@ from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
 from adiw.experiments.class_statistics import class_statistics
+from adiw.experiments.compilation import MEASURED, Compiled, can_decide, in_words, what_pays
+from adiw.experiments.cpu_threads import choose_threads
 from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.diagnosis import (
     group_tables,
@@ -55,6 +58,17 @@ class Interrupted(RuntimeError):  # noqa: N818 - a requested stop is not an erro
     """The run was stopped on request. If it has begun, its checkpoint is complete."""
 
 
+def in_one_line(error: Exception) -> str:
+    """
+    >>> in_one_line(ValueError("too large\\nby far"))
+    'ValueError: too large'
+    """
+    lines = str(error).strip().splitlines() or [""]
+    if lines[0].startswith("Caught "):  # by a DataLoader worker, whose traceback precedes the message
+        return lines[-1]
+    return f"{type(error).__name__}: {lines[0]}"
+
+
 def no_log(line: str) -> None:
     """Discard a line of text."""
 
@@ -67,7 +81,9 @@ class Engine:
         device: None uses a GPU if there is one.
         workers: number of processes that decode images.
         capture: on a GPU, capture the training step as a graph and replay it.
-        compiled: use torch.compile, see ``TrainingRun``.
+        compiled: use torch.compile, see ``TrainingRun``; None decides after ``compilation.MEASURED`` epochs, and
+            does not on a CPU.
+        choose_threads: on a CPU, set PyTorch's number of threads for this process, see ``cpu_threads``.
         log: gets a line of text, such as why steps are not captured.
         stage: gets what the run does now, such as "epoch 2, step 40 of 900", a few times a second at most.
     """
@@ -75,7 +91,8 @@ class Engine:
     device: torch.device | None = None
     workers: int = WORKERS
     capture: bool = True
-    compiled: bool = False
+    compiled: bool | None = False
+    choose_threads: bool = False
     log: Callable[[str], None] = no_log
     stage: Callable[[str], None] = no_log
 
@@ -83,11 +100,12 @@ class Engine:
         """``device``, or its default."""
         return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-    def start(self, settings: Settings, splits: Splits, stop: Callable[[], bool]) -> TrainingRun:
-        log = self.log if self.capture else None
-        return TrainingRun(
-            settings, splits, self.resolve_device(), self.workers, log, self.compiled, self.stage, stop
-        )
+    def start(
+        self, settings: Settings, splits: Splits, stop: Callable[[], bool], compiled: Compiled | None = None
+    ) -> TrainingRun:
+        """A run, compiled as given or else as the engine says."""
+        log, compiled = self.log if self.capture else None, bool(self.compiled) if compiled is None else compiled
+        return TrainingRun(settings, splits, self.resolve_device(), self.workers, log, compiled, self.stage, stop)
 
 
 DEFAULT = Engine()
@@ -140,6 +158,10 @@ def run_epochs(
         share = f"{settings.hold_out:g} of {len(splits.trusted)} trusted samples"
         engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
     engine.stage("building the network and the method")
+    if engine.choose_threads and device.type == "cpu" and current_processes().size == 1:
+        # A resumed run keeps its number: sums over other parts are rounded differently.
+        threads = choose_threads(settings, splits) if state is None else state.get("threads")
+        torch.set_num_threads(threads or torch.get_num_threads())
     try:
         training = engine.start(settings, splits, stop)
     except Stopped:  # in the pretraining of a two-step method
@@ -156,9 +178,13 @@ def run_epochs(
     folder.write_sums("config.json")
     folder.write_rows("metrics.jsonl", training.metrics)
     folder.write_rows("timing.jsonl", training.timing)
-    reason = yield from _train(training, folder, progress, stop, engine.log)
+    running = _Running(training, folder, engine, stop)
+    del training  # it may be replaced
+    reason = yield from _train(running, progress)
+    training = running.training
     try:
         result = _judge(training, reason, engine)
+        result["engine"] |= running.record
         engine.stage("auditing the labels")
         _write_outcome(training, folder, result)
     except Stopped:
@@ -199,7 +225,11 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
     result["groups"] = group_tables(training, predicted)
     result["predictions"] = class_statistics(training.splits, predicted)
     captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
-    result["engine"] = {"captured": captured, "compiled": engine.compiled, "processes": training.processes.size}
+    result["engine"] = {
+        "captured": captured,
+        "compiled": bool(training.compiled),
+        "processes": training.processes.size,
+    }
     return result
 
 
@@ -220,32 +250,78 @@ def _result(
     }
 
 
-def _train(
-    training: TrainingRun,
-    folder: Folder,
-    progress: OnEpoch,
-    stop: Callable[[], bool],
-    log: Callable[[str], None],
-) -> Generator[None, None, str | None]:
+class _Running:
+    """A run that may be replaced by a compiled one, which goes on from a checkpoint."""
+
+    def __init__(self, training: TrainingRun, folder: Folder, engine: Engine, stop: Callable[[], bool]) -> None:
+        self.training, self.folder, self.engine, self.stop = training, folder, engine, stop
+        self.undecided = MEASURED if engine.compiled is None else 0  # epochs until the decision
+        self.record: dict[str, Any] = {}  # of the decision, for result.json
+        self.begun: float | None = None  # when the compilation began, until its first epoch is done
+
+    def after_epoch(self) -> None:
+        """Decide when it is time, and note how long the compilation took."""
+        if self.begun is not None:
+            took = time.monotonic() - self.begun - self.training.timing[-2]["train_seconds"]
+            self.record["compilation"]["seconds"], self.begun = max(took, 0.0), None
+        if self.undecided and can_decide(self.training):
+            self.undecided -= 1
+            if not self.undecided and (what := what_pays(self.training)):
+                self._compile(what)
+
+    def go_on_without(self, error: Exception) -> bool:
+        """After an error: whether it is of the first compiled epoch, which is then repeated without compilation."""
+        if self.begun is None:
+            return False
+        self.engine.log(f"torch.compile failed, and the run goes on without it ({in_one_line(error)})")
+        self.begun, self.record = None, {}
+        self._restart(False)
+        return True
+
+    def _compile(self, what: Compiled) -> None:
+        self.engine.log(in_words(what, self.training))
+        self.begun = time.monotonic()
+        self.record["compilation"] = {"what": "all" if what is True else what, "from_epoch": self.training.epoch + 1}
+        checkpoint.save(self.folder.path, state_of(self.training))
+        self._restart(what)
+
+    def _restart(self, compiled: Compiled) -> None:
+        settings, splits, device = self.training.settings, self.training.splits, self.training.device
+        del self.training  # its memory on the device is freed before the next run takes as much
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.training = self.engine.start(settings, splits, self.stop, compiled)
+        state = checkpoint.load(self.folder.path, device)
+        assert state is not None
+        restore(self.training, state)
+
+
+def _train(running: _Running, progress: OnEpoch) -> Generator[None, None, str | None]:
     """Train until the last epoch: None, or why the run is dead. A resumed dead run stays dead."""
-    saved, reason, epochs = time.monotonic(), _cause_of_death(training), training.epochs
-    while reason is None and training.epoch < epochs:
+    folder, stop = running.folder, running.stop
+    saved, reason, epochs = time.monotonic(), _cause_of_death(running.training), running.training.epochs
+    while reason is None and running.training.epoch < epochs:
+        training = running.training
         try:
             training.queue_epoch()
             yield
             row = training.collect_epoch()
         except Stopped:
             raise _saved_within_epoch(training, folder) from None
-        except RuntimeError as error:
-            if stop():  # the same signal has ended the DataLoader workers
+        except Exception as error:
+            if isinstance(error, RuntimeError) and stop():  # the same signal has ended the DataLoader workers
                 raise Interrupted(
                     "stopped within an epoch; continue from the last checkpoint with --resume"
                 ) from error
-            raise
+            del training
+            if not running.go_on_without(error):
+                raise
+            continue
         folder.append_row("metrics.jsonl", row)
         folder.append_row("timing.jsonl", training.timing[-1])
         progress({**row, "epochs": epochs})
-        _log_alarms(raise_epoch_alarms(training), log)
+        _log_alarms(raise_epoch_alarms(training), running.engine.log)
         reason = _cause_of_death(training)
         stopping = training.processes.any(stop())
         ending = reason is not None or training.epoch == epochs
@@ -256,6 +332,9 @@ def _train(
         if stopping and not ending:
             training.processes.wait()
             raise Interrupted(f"stopped after epoch {training.epoch} of {epochs}; continue with --resume")
+        del training
+        if not ending:
+            running.after_epoch()
     return reason
 
 

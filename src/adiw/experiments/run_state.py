@@ -21,6 +21,7 @@ def state_of(training: TrainingRun) -> dict[str, Any]:
     with training.on_stream():
         return {
             "settings": training.settings.as_dict(),
+            "threads": torch.get_num_threads(),
             "epoch": training.epoch,
             "train_epochs": training.train_epochs,
             "model": training.model.state_dict(),

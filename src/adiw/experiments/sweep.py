@@ -17,7 +17,7 @@ from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.plan import Planned
 from adiw.experiments.provenance import provenance
-from adiw.experiments.run import DEFAULT, Engine, Interrupted, run, run_epochs
+from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line, run, run_epochs
 from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
 from adiw.experiments.run_state import random_state, set_random_state
@@ -220,14 +220,3 @@ def _own_randomness(epochs: Iterator[None], device: torch.device) -> Iterator[No
             return
         state = random_state(device)
         yield
-
-
-def in_one_line(error: Exception) -> str:
-    """
-    >>> in_one_line(ValueError("too large\\nby far"))
-    'ValueError: too large'
-    """
-    lines = str(error).strip().splitlines() or [""]
-    if lines[0].startswith("Caught "):  # by a DataLoader worker, whose traceback precedes the message
-        return lines[-1]
-    return f"{type(error).__name__}: {lines[0]}"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -54,7 +54,7 @@ class TrainingRun:
         device, workers: where it trains, and the number of processes that decode images.
         log: gets a line of text when steps are not captured as a graph; None trains with eager steps.
         compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
-            for L2R and MW-Net: the virtual passes).
+            for L2R and MW-Net: the virtual passes), or for the "estimation" alone.
         stage: gets what the run does now, such as "epoch 2, step 40 of 900", at most every ``BETWEEN`` seconds.
         stop: called after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
     """
@@ -66,11 +66,12 @@ class TrainingRun:
         device: torch.device,
         workers: int,
         log: Callable[[str], None] | None = None,
-        compiled: bool = False,
+        compiled: bool | Literal["estimation"] = False,
         stage: Callable[[str], None] = lambda text: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
+        self.compiled = compiled
         self.processes = current_processes()
         self.stage, self.reported = stage, time.monotonic()
         self.stop = StopCheck(stop, self.processes)
@@ -88,7 +89,7 @@ class TrainingRun:
         self.train_set = self.method.train_set(splits)
         self.train_epochs = settings.train_epochs(len(self.train_set))
         with self.on_stream():
-            self._build(compiled)
+            self._build()
             self._prepare(log)
 
     @property
@@ -96,16 +97,17 @@ class TrainingRun:
         """The number of epochs, those of fine-tuning included."""
         return self.train_epochs + (self.settings.fine_tune_epochs if self.method.fine_tunes else 0)
 
-    def _build(self, compiled: bool) -> None:
+    def _build(self) -> None:
         """Network, optimizer and method."""
         settings, splits, device = self.settings, self.splits, self.device
         torch.manual_seed(settings.seed)
         self.model = sync_batch_norm(build_model(settings, splits).to(device), device, self.processes)
-        if compiled:
+        if self.compiled:
             # Runs of one process share compiled code. Hooks must be part of its guards, since only some of the runs
             # observe a hidden layer; and a sweep has more settings than the default limit of eight versions.
             torch._dynamo.config.skip_nnmodule_hook_guards = False
             torch._dynamo.config.cache_size_limit = max(torch._dynamo.config.cache_size_limit, COMPILED_VERSIONS)
+        if self.compiled is True:
             self.model.compile(dynamic=False)
         self.optimizer = build_optimizer(settings, self.model)
         context = Context(
@@ -127,7 +129,7 @@ class TrainingRun:
             reading(splits, device, self.workers),
         )
         self.reweight: Any = self.method.build(context).to(device)
-        if compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):
+        if self.compiled and isinstance(self.reweight, (ADIW, DIW, L2R, MWNet)):
             self.reweight.compile(dynamic=False)
 
     def _prepare(self, log: Callable[[str], None] | None) -> None:

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.indexed import find_indexed as find_indexed
+from adiw.reweighting.indexed_with_trusted import TrustedSamples, find_indexed, is_map_style
 from adiw.reweighting.sample_index import REPEATS
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.weight_state import WeightState
@@ -23,7 +22,7 @@ class WeightingMethod(Protocol):
     @property
     def weights(self) -> Tensor: ...
 
-    def __call__(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor: ...
+    def __call__(self, outputs: Any, targets: Any, index: Tensor | None, inputs: Any = None) -> Tensor: ...
 
     def summary(self) -> Summary: ...
 
@@ -54,13 +53,21 @@ def joined_samples(dataset: Any) -> TrustedSamples | None:
     return None if indexed is None else indexed.joined
 
 
-def count_samples(dataset: Any) -> int:
-    """The number of indices of a training set: the length of its ``adiw.Indexed``, or its own."""
+def is_stream(dataset: Any) -> bool:
+    """Whether a training set has no index: samples can only be read in their order."""
+    indexed = find_indexed(dataset)
+    return indexed is None and hasattr(dataset, "__iter__") and not is_map_style(dataset)
+
+
+def count_samples(dataset: Any) -> int | None:
+    """The number of indices of a training set: the length of its ``adiw.Indexed``, or its own; None of a stream."""
     whole = find_indexed(dataset) or dataset
-    if not hasattr(whole, "__len__") or not hasattr(whole, "__getitem__"):
+    if is_stream(whole):
+        return None
+    if not is_map_style(whole):
         raise TypeError(
-            f"the training set must be map-style, with __len__ and __getitem__, got {type(whole).__name__}: "
-            "each sample keeps its weight under a fixed index"
+            "the training set must have __len__ and __getitem__, or __iter__ for a stream without an index, got "
+            f"{type(whole).__name__}"
         )
     return len(whole)
 
@@ -68,6 +75,10 @@ def count_samples(dataset: Any) -> int:
 def check_length(method: WeightingMethod, dataset: Any) -> None:
     """Raise an error if the length of the training set has changed: an index may then mean another sample."""
     expected, found = len(method.weights), count_samples(dataset)
+    if method.weight_state.is_stream:
+        return
+    if found is None:
+        raise ValueError(f"a stream has no index: make the method with num_train=None, got {expected}")
     if found != expected:
         raise ValueError(
             f"the training set has {found} samples, but had {expected} when training started: each sample keeps its "
@@ -77,6 +88,8 @@ def check_length(method: WeightingMethod, dataset: Any) -> None:
 
 def check_repeats(method: WeightingMethod, loader: Any) -> None:
     """Raise an error if the sampler draws samples more than once, unless the method allows it."""
+    if method.weight_state.is_stream:
+        return
     sampler = _sampler(loader)
     longer = hasattr(sampler, "__len__") and len(sampler) > len(loader.dataset)
     if (longer or getattr(sampler, "replacement", False)) and not method.weight_state.repeats:

@@ -18,21 +18,21 @@ DataCollator = Callable[[list[Any]], Any]
 class CollateWithIndex:
     """Calls a data collator without the column "index", and adds that column to its batch as (n,) int64.
 
-    Items may be lists of samples, see ``PackedRows``.
+    Items may be lists of samples, see ``PackedRows``. Those of a stream are not ``indexed``: their index is 0.
 
     >>> CollateWithIndex(lambda samples: {"x": torch.tensor([s["x"] for s in samples])})([{"x": 1.0, "index": 7}])
     {'x': tensor([1.]), 'index': tensor([7])}
     """
 
-    def __init__(self, collator: DataCollator) -> None:
-        self.collator = collator
+    def __init__(self, collator: DataCollator, indexed: bool = True) -> None:
+        self.collator, self.indexed = collator, indexed
 
     def __call__(self, samples: list[Any]) -> Any:
         if isinstance(samples[0], list):
             samples = [sample for row in samples for sample in row]
         if not isinstance(samples[0], Mapping):
             raise TypeError(f"training samples must be mappings of columns, got {type(samples[0]).__name__}")
-        index = torch.tensor([sample["index"] for sample in samples])
+        index = torch.tensor([sample["index"] if self.indexed else 0 for sample in samples])
         batch = self.collator([{key: sample[key] for key in sample if key != "index"} for sample in samples])
         _check_rows(batch, len(index))
         batch["index"] = index

@@ -21,7 +21,7 @@ from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, ch
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
-from adiw.reweighting.indexed import Indexed, TrustedSamples
+from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 
@@ -105,10 +105,11 @@ class ReweightingMixin(Trainer):
     _formatting_func: Any  # set by trl's SFTTrainer
     _signature_columns: Any  # set by the Trainer: the columns that remove_unused_columns keeps
 
-    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int) -> WeightingMethod:
+    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int | None) -> WeightingMethod:
         """Create the weighting method; override it for other settings or for another criterion than cross-entropy.
 
-        ``val_set`` has the trusted samples after the data collator, as ``outputs_and_targets`` takes them.
+        ``val_set`` has the trusted samples after the data collator, as ``outputs_and_targets`` takes them;
+        ``num_train`` is None for a stream.
         """
         criterion, forward = ClassLosses(), self.outputs_and_targets
         if not predicts_next(model):
@@ -135,7 +136,7 @@ class ReweightingMixin(Trainer):
             raise RuntimeError("there is nothing to audit before training starts: call trainer.train() first")
         train_set: Any = self.train_dataset
         loader = self.get_test_dataloader(train_set)  # without unused columns
-        dataset = loader.dataset if checks.find_indexed(loader.dataset) else Indexed(loader.dataset)
+        dataset = loader.dataset if find_indexed(loader.dataset) else Indexed(loader.dataset)
         collate = CollateWithIndex(apart(loader.collate_fn))
         batches: Any = DataLoader(dataset, self.args.per_device_eval_batch_size, collate_fn=collate)
         return audit(self.method, batches, names=names, columns=columns)
@@ -159,8 +160,8 @@ class ReweightingMixin(Trainer):
             loss = loss * self._share(labels_of(model, batch), num_items_in_batch)
         return (loss, {"logits": outputs}) if return_outputs else loss
 
-    def _split(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Any, Any, Tensor, dict[str, Any]]:
-        """Outputs, targets and index of a training batch, and its other columns."""
+    def _split(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Any, Any, Tensor | None, dict[str, Any]]:
+        """Outputs, targets and index (None of a stream) of a training batch, and its other columns."""
         if "index" not in inputs:
             raise ValueError(
                 f'batches have no "index", only {", ".join(inputs)}: a class that overrides get_train_dataloader '
@@ -171,7 +172,9 @@ class ReweightingMixin(Trainer):
         pair = self.outputs_and_targets(model, batch)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"outputs_and_targets must return (outputs, targets), got {_shown(pair)}")
-        return pair[0], by_sequence(pair[1], batch, len(index)), index, batch
+        outputs, targets = pair[0], by_sequence(pair[1], batch, len(index))
+        assert self.method is not None  # created by _prepare_method
+        return outputs, targets, None if self.method.weight_state.is_stream else index, batch
 
     def get_batch_samples(self, epoch_iterator: Any, num_batches: int, device: Any) -> Any:
         """The batches of an optimizer step. With ``whole_step`` their weights are estimated here."""
@@ -198,8 +201,10 @@ class ReweightingMixin(Trainer):
         columns, dataset, collator = self._signature_columns, self.train_dataset, self.data_collator
         try:
             self._signature_columns = [*columns, "index"]  # for this loader only
-            self.train_dataset = self._packed(dataset if checks.find_indexed(dataset) else Indexed(dataset))
-            self.data_collator = CollateWithIndex(collator)
+            indexed = not checks.is_stream(dataset)
+            if indexed:
+                self.train_dataset = self._packed(dataset if find_indexed(dataset) else Indexed(dataset))
+            self.data_collator = CollateWithIndex(collator, indexed)
             loader = super().get_train_dataloader()
         finally:
             self._signature_columns, self.train_dataset, self.data_collator = columns, dataset, collator
@@ -278,6 +283,11 @@ class ReweightingMixin(Trainer):
             raise ValueError(
                 f'packing_strategy="{strategy}" cuts sequences into pieces that are trained on in '
                 'different steps, so that a sequence has no loss of its own: use "bfd", which packs whole sequences'
+            )
+        if self._packs and checks.is_stream(self.train_dataset):
+            raise ValueError(
+                "packing=True needs a training set with a length, of which the longest sequences are packed first: "
+                "for a stream use padding_free=True"
             )
         loss_type = getattr(self.args, "loss_type", "nll")  # of trl's SFTConfig
         if loss_type != "nll":

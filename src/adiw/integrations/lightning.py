@@ -13,7 +13,7 @@ from adiw.integrations.checks import WeightingMethod
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
-from adiw.reweighting.indexed import Indexed
+from adiw.reweighting.indexed_with_trusted import Indexed, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.versions import require
 
@@ -34,7 +34,7 @@ class Reweighting(Callback):
     Args:
         make: ``make(module, num_train)`` returns the method, e.g.
             ``lambda module, n: ADIW(module, criterion, val_set, n)``. It is called when training starts, with the
-            module on its device.
+            module on its device; ``num_train`` is None for a stream.
 
     The weights are ``callback.weights``. Their summary is logged at the end of every epoch as ``weights/ess``,
     ``weights/mean`` and so on. Lightning's checkpoints contain the weights: ``trainer.fit(..., ckpt_path=...)``
@@ -44,7 +44,7 @@ class Reweighting(Callback):
     {}
     """
 
-    def __init__(self, make: Callable[[LightningModule, int], WeightingMethod]) -> None:
+    def __init__(self, make: Callable[[LightningModule, int | None], WeightingMethod]) -> None:
         if not callable(make):
             raise TypeError(f"make must be callable as make(module, num_train), got {type(make).__name__}")
         self.make = make
@@ -57,7 +57,7 @@ class Reweighting(Callback):
         """The last weight of every training sample, (num_train,)."""
         return self._started_method().weights
 
-    def loss(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+    def loss(self, outputs: Any, targets: Any, index: Tensor | None = None, inputs: Any = None) -> Tensor:
         """See ``weighted_loss``."""
         return self._started_method()(outputs, targets, index, inputs)
 
@@ -87,8 +87,8 @@ class Reweighting(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Check that batches have an index, before ``training_step`` fails to unpack it."""
-        if batch_idx == 0:
-            _check_batch(batch, checks.find_indexed(_loader(trainer).dataset) is not None)
+        if batch_idx == 0 and not self._started_method().weight_state.is_stream:
+            _check_batch(batch, find_indexed(_loader(trainer).dataset) is not None)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the summary of the weights, which are equal in all processes."""
@@ -119,13 +119,15 @@ class Reweighting(Callback):
         return self.method
 
 
-def weighted_loss(module: LightningModule, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
+def weighted_loss(
+    module: LightningModule, outputs: Any, targets: Any, index: Tensor | None = None, inputs: Any = None
+) -> Tensor:
     """The weighted mean loss mean(w * loss) of a training batch, to be returned by ``training_step``.
 
     Args:
         module: the LightningModule, ``self`` in ``training_step``.
         outputs, targets: the arguments of the criterion.
-        index: (n,) the index of each sample in the training set.
+        index: (n,) the index of each sample in the training set; None with ``num_train=None``.
         inputs: the inputs of the model, for methods that run it again.
     """
     if not isinstance(module, LightningModule):

@@ -36,7 +36,7 @@ from adiw.integrations.skorch import (
 )
 from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mask
 from adiw.label_audit import Audit
-from adiw.reweighting.indexed import TrustedSamples
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.transforms import Transform
 
 FEWEST_TO_STOP = 20  # trusted samples: a fifth of fewer is too few to choose an epoch by

@@ -10,7 +10,7 @@ from adiw.reports.audit import sentences
 from adiw.reports.pictures import Picture, load_pictures
 from adiw.reports.render_template import render
 
-ON_PAGE = 200  # samples on the page, unless ``top`` sets another number
+ON_PAGE, MOST_ON_PAGE = 200, 1000  # samples on the page: at least, and at most to show all before the cut-off
 SHOWN_COLUMNS = 30  # of the samples' own columns; audit.csv has all
 
 
@@ -22,7 +22,9 @@ def save(
     with (folder / "audit.csv").open("w", newline="", encoding="utf-8") as file:
         audit.to_csv(file, top)
     pictures = [] if run is None else load_pictures(run)
-    (folder / "audit.html").write_text(render_audit(audit, top or ON_PAGE, title, pictures), encoding="utf-8")
+    before = 0 if audit.cutoff is None else min(audit.cutoff.number, MOST_ON_PAGE)
+    page = render_audit(audit, top or max(ON_PAGE, before), title, pictures)
+    (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
 def render_audit(audit: Audit, top: int, title: str = "Label audit", pictures: Sequence[Picture] = ()) -> str:

@@ -25,8 +25,14 @@ from adiw.reweighting.divergence_estimator import DivergenceEstimator, Estimatio
 from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
-from adiw.reweighting.indexed import TrustedSamples
-from adiw.reweighting.loss_shapes import Criterion, no_autocast, sample_losses
+from adiw.reweighting.indexed_with_trusted import TrustedSamples
+from adiw.reweighting.loss_shapes import (
+    Criterion,
+    CriterionLosses,
+    criterion_losses,
+    no_autocast,
+    sample_losses,
+)
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_record import SampleRecord, class_columns
@@ -45,6 +51,7 @@ from adiw.reweighting.verdict import Verdict, verdict_of
 from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
+MOST_BYTES = 2**22  # of outputs that a CUDA graph copies
 ELEMENTS = 32  # of each trusted sample, whose losses the elements of a batch are compared with
 
 
@@ -230,10 +237,16 @@ class ADIW(nn.Module):
         The model and the criterion are not compiled. An estimation that draws from a generator (a critic network) is
         not compiled either, because torch.compile does not support generators.
         """
-        dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
-        if learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()):
+        if not self.compiles:
             return
         self.estimate = compiled(self, "estimate", *args, **kwargs)  # type: ignore[method-assign]
+        self._drop_graphs()  # of the estimation that is not compiled
+
+    @property
+    def compiles(self) -> bool:
+        """Whether ``compile`` compiles anything: not where a critic network is trained."""
+        dim = 1 if isinstance(self.transform, LossValue) else 2  # 2 or more: only scalars have an exact critic
+        return not (learns(self.divergence) and self.divergence.start(dim, 1, torch.zeros(()), Generator()))
 
     @property
     def weights(self) -> Tensor:
@@ -271,10 +284,15 @@ class ADIW(nn.Module):
             return weighted_elements(self, outputs, targets, index, features)
         if self._coming:
             return self._coming.popleft().loss(self.evaluator.losses(outputs, targets), outputs, index)
+        on_graphs = can_capture(self.weight_state.weight_slots.device)
         try:
-            losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
+            found = criterion_losses(self.evaluator.criterion, outputs, targets)
+            left = on_graphs and self._is_left_to_graph(found, outputs, targets)
+            losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
             self.check_call(losses, index, features)
-            if self.exact:
+            if left:
+                columns = [outputs.detach(), targets, found.counted, None]
+            elif self.exact:
                 columns = self._exact_columns(outputs, targets, inputs, losses)
             else:
                 columns = self.columns(outputs, targets, features, losses)
@@ -282,7 +300,20 @@ class ADIW(nn.Module):
             self.weight_state.share_error(error)
             raise
         batch = self.weight_state.gather(index, losses, self, sizes, columns)
-        return self.weighted_mean(batch, outputs)(losses, outputs)
+        return self.weighted_mean(batch, outputs, on_graphs, found=found if left else None)(losses, outputs)
+
+    def _is_left_to_graph(self, found: CriterionLosses, outputs: Any, targets: Any) -> bool:
+        """Whether the CUDA graph reads outputs (n, C) and labels (n,) itself, which saves launches."""
+        return (
+            isinstance(outputs, Tensor)
+            and isinstance(targets, Tensor)
+            and outputs.ndim == 2
+            and outputs.nbytes <= MOST_BYTES
+            and targets.shape == found.losses.shape == outputs.shape[:1]
+            and not (targets.is_floating_point() or self.exact)
+            and isinstance(self.transform, LossValue)
+            and self.weight_state.current_processes().size == 1
+        )
 
     def check_call(self, losses: Tensor, index: Tensor | None, features: Tensor | None) -> None:
         """Raise for arguments of a call that do not fit the settings."""
@@ -330,26 +361,53 @@ class ADIW(nn.Module):
 
     @torch.no_grad()
     def weighted_mean(
-        self, batch: GatheredBatch, outputs: Any, divide: bool = True, key: int | None = None
+        self,
+        batch: GatheredBatch,
+        outputs: Any,
+        on_graphs: bool,
+        divide: bool = True,
+        key: int | None = None,
+        found: CriterionLosses | None = None,
     ) -> WeightedMean:
         """Estimate and store the weights: the weighted mean, or sum, as a function of the losses.
 
-        On a GPU the work is replayed as CUDA graphs; ``key`` is a part of their signature.
+        With ``on_graphs`` the work is replayed as CUDA graphs; ``key`` is a part of their signature. With ``found``,
+        see ``_is_left_to_graph``, the columns of the batch are outputs, targets and the mask of the criterion.
         """
         device = batch.losses.device
-        on_graphs = can_capture(device)
         if self.val_stream.is_due():
             self._evaluate_trusted(outputs, batch.processes, on_graphs)
         if isinstance(self.estimator, RankEstimator):
             self.estimator.prepare(outputs, batch.columns[1])
         with no_autocast(device.type):
-            work = partial(self._estimate_and_store, batch, divide)
+            work: Any = partial(self._estimate_and_store, batch, divide)
             inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
+            if found is not None:
+                work, key = partial(self._read_and_estimate, batch, found.ignored), found.ignored
+            mean: WeightedMean
             if not on_graphs:
-                return work(*inputs)[0]
-            signature = (batch.count, batch.checked, self._dtype, divide, key)
+                mean, _ = work(*inputs)
+                return mean
+            signature = (batch.count, batch.checked, self._dtype, divide, key, found is None)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
+
+    def _read_and_estimate(
+        self,
+        batch: GatheredBatch,
+        ignored: int | None,
+        index: Tensor,
+        losses: Tensor,
+        sizes: None,
+        outputs: Tensor,
+        targets: Tensor,
+        counted: Tensor | None,
+        _: None,
+    ) -> tuple[WeightedMean, EstimationResult | None]:
+        """``_estimate_and_store`` from outputs (n, C), labels (n,) and the mask of the criterion."""
+        losses, found_sizes = CriterionLosses(losses, counted, ignored).elements(targets).by_sample()
+        columns = self.columns(outputs, targets, None, losses)
+        return self._estimate_and_store(batch, True, index, losses, found_sizes, *columns)
 
     def _estimate_and_store(
         self,
@@ -367,9 +425,9 @@ class ADIW(nn.Module):
         step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
         val = self.val_stream.batch() if self.val_stream.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
-        val_losses = self.val_stream.newest()[:, 0] if by_loss and val is not None else None
+        val_losses = val.newest[:, 0] if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
-        z = losses.to(self._dtype).unsqueeze(1) if z is None else z
+        z = losses.to(self.weight_state.weight_slots.dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
 

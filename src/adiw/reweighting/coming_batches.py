@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.matching.groups import group_sum
+from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.loss_shapes import sample_losses
 from adiw.reweighting.step import WeightedMean
@@ -30,8 +31,8 @@ class ComingBatch:
     def loss(self, losses: Tensor, outputs: Any, index: Tensor | None) -> Tensor:
         """mean(w * loss) of the losses (n,) of its training pass. An index on a GPU is not compared."""
         same = len(losses) == len(self.mean.slope)
-        if same and self.index is not None and index is not None and not index.is_cuda:
-            same = torch.equal(index.long(), self.index.cpu().long())
+        if same and self.index is not None and index is not None and self.index.is_cpu and index.is_cpu:
+            same = torch.equal(index.long(), self.index.long())
         if not same:
             raise ValueError(
                 f"these {len(losses)} samples are not the next {len(self.mean.slope)} of look_ahead: train on its "
@@ -66,12 +67,13 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
         raise
     counts = [len(part.losses) for part in parts]
     losses, device = torch.cat([part.losses for part in parts]), parts[0].losses.device
-    number = torch.repeat_interleave(torch.tensor(counts)).to(device)  # of each sample's batch
+    number = torch.cat([torch.full((n,), i, device=device) for i, n in enumerate(counts)])  # of each sample's batch
     columns = [_cat(column) for column in zip(*(part.columns for part in parts), strict=True)]
     index, sizes = _cat([part.index for part in parts]), _cat([part.sizes for part in parts])
     batch = method.weight_state.gather(index, losses, method, sizes, [*columns, number])
     *columns, numbers = batch.columns
-    mean = method.weighted_mean(replace(batch, columns=columns), parts[0].outputs, divide=False)
+    batch = replace(batch, columns=columns)
+    mean = method.weighted_mean(batch, parts[0].outputs, can_capture(device), divide=False)
     of_all = torch.ones_like(batch.losses) if batch.sizes is None else batch.sizes
     totals = group_sum(of_all, numbers, len(parts)).clamp_min(1)  # of each batch in all processes
     slopes, finite = mean.slope.split(counts), mean.finite.split(counts)
@@ -83,11 +85,10 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
 
 @torch.no_grad()
 def _evaluate(method: ADIW, batch: Any, run: Run | None) -> EvaluatedLosses:
-    evaluator = method.evaluator
-    batch = map_tensors(lambda tensor: tensor.to(method.weights.device, non_blocking=True), batch)
+    evaluator, device = method.evaluator, method.weights.device
     index, rest = (None, batch) if method.weight_state.is_stream else _split_index(batch)
-    precision = evaluator.precision_of(None)
-    outputs, targets, features = evaluator.run_in_evaluation_mode(rest if run is None else batch, precision, run)
+    inputs = map_tensors(lambda tensor: tensor.to(device, non_blocking=True), batch if run else rest)
+    outputs, targets, features = evaluator.run_in_evaluation_mode(inputs, evaluator.precision_of(None), run)
     losses, sizes = sample_losses(evaluator.criterion, outputs, targets)
     method.check_call(losses, index, features)
     columns = method.columns(outputs, targets, features, losses)

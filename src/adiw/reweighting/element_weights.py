@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.default_estimator import ElementRankEstimator
 from adiw.reweighting.loss_shapes import draw_evenly, element_losses, nearest
+from adiw.reweighting.nonfinite_losses import zero_gradient
 from adiw.reweighting.sample_index import PADDING
-from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.weight_state import WINDOW
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def weighted_elements(
         drawn, group = found.losses[0], None if found.classes is None else found.classes[0]
         index = torch.where(found.drawn[0], 0, PADDING)
         batch = method.weight_state.gather(index, drawn, method, columns=[None, group, None, None])
-        mean = method.weighted_mean(batch, outputs, divide=False, key=num_classes)
+        mean = method.weighted_mean(batch, outputs, can_capture(losses.device), divide=False, key=num_classes)
         used = losses.isfinite() if counted is None else losses.isfinite() | ~counted
         finite = used.all(1)
         used = finite[:, None] if counted is None else counted & finite[:, None]

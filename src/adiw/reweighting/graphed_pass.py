@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeGuard
 
 import torch
@@ -17,6 +17,7 @@ from adiw.reweighting.validation_stream import ValidationStream
 MOST_CHANGES = 8  # of the model, after which its passes stay eager
 LARGE = 256 * 2**20  # bytes of parameters: a longer pass takes longer than its launches, and a graph holds memory
 PLAIN = (bool, int, float, str)
+INTERNAL = frozenset(vars(nn.Module()))  # attributes that every module has, its mode among them
 
 
 class GraphedPass:
@@ -100,7 +101,7 @@ def fingerprint(model: nn.Module, transform: Any) -> tuple[Any, ...]:
         parts.append(id(module))
         parts += [_memory(x) for x in module._parameters.values() if x is not None]
         parts += [_memory(x) for x in module._buffers.values() if x is not None]
-        if not _is_metric(module):
+        if not _is_metric(type(module)):  # type: ignore[arg-type]
             parts += _attributes(module)
     return tuple(parts)
 
@@ -127,13 +128,16 @@ def _attributes(module: nn.Module) -> list[Any]:
     """Plain attributes, by name, and the memory of tensors that are not registered."""
     found: list[Any] = []
     for name, value in vars(module).items():
-        if isinstance(value, PLAIN) and name != "training":
+        if name in INTERNAL:
+            continue
+        if isinstance(value, PLAIN):
             found.append((name, value))
         elif isinstance(value, Tensor):
             found.append(_memory(value))
     return found
 
 
-def _is_metric(module: nn.Module) -> bool:
-    """Whether this is a metric, such as a LightningModule has: its attributes change in every step."""
-    return any(kind.__module__.startswith("torchmetrics.") for kind in type(module).__mro__)
+@cache
+def _is_metric(kind: type) -> bool:
+    """Whether these are metrics, such as a LightningModule has: their attributes change in every step."""
+    return any(base.__module__.startswith("torchmetrics.") for base in kind.__mro__)

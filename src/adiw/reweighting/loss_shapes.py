@@ -59,15 +59,20 @@ class ElementLosses(NamedTuple):
         return self.losses.reshape(n, -1), None if self.counted is None else self.counted.reshape(n, -1)
 
 
+class CriterionLosses(NamedTuple):
+    """What a criterion returned for a batch, before it is decided which elements count."""
+
+    losses: Tensor  # (n, ...)
+    counted: Tensor | None  # (n, ...) the mask that it returned; None without one
+    ignored: int | None  # the target that does not count, where targets are (n, ...)
+
+    def elements(self, targets: Any) -> ElementLosses:
+        """The losses, and which of them count."""
+        return ElementLosses(self.losses, self.counted if self.ignored is None else targets != self.ignored)
+
+
 def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementLosses:
-    """criterion(outputs, targets), checked to be losses (n, ...).
-
-    A criterion may also return a pair (losses, mask), with a mask of the same shape that is true for elements that
-    count, or a list of n tensors of any length. For a loss of PyTorch with ``ignore_index``, ignored targets do not
-    count.
-
-    A tensor of outputs is passed as float32, outside of any autocast: bf16 logits change a loss by as much as the
-    width of a narrow kernel. Other outputs (mappings, objects) are passed unchanged.
+    """``criterion_losses``, and which of them count.
 
     >>> found = element_losses(torch.nn.CrossEntropyLoss(reduction="none"), torch.zeros(1, 2, 3),
     ...                        torch.tensor([[0, 1, -100]]))
@@ -76,22 +81,35 @@ def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementL
     >>> found.by_sample()
     SampleLosses(losses=tensor([0.6931]), sizes=tensor([2.]))
     """
+    return criterion_losses(criterion, outputs, targets).elements(targets)
+
+
+def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> CriterionLosses:
+    """criterion(outputs, targets), checked to be losses (n, ...).
+
+    A criterion may also return a pair (losses, mask), with a mask of the same shape that is true for elements that
+    count, or a list of n tensors of any length. For a loss of PyTorch with ``ignore_index``, ignored targets do not
+    count.
+
+    A tensor of outputs is passed as float32, outside of any autocast: bf16 logits change a loss by as much as the
+    width of a narrow kernel. Other outputs (mappings, objects) are passed unchanged.
+    """
     if isinstance(outputs, Tensor):
         half = outputs.dtype in (torch.bfloat16, torch.float16)
         with no_autocast(outputs.device.type):
             returned = criterion(outputs.float() if half else outputs, targets)
     else:
         returned = criterion(outputs, targets)
-    losses, counted = _with_mask(returned, criterion, targets)
+    losses, counted, ignored = _with_mask(returned, criterion, targets)
     if not isinstance(losses, Tensor) or not losses.is_floating_point():
         raise TypeError(f"criterion must return a floating-point tensor of losses (n, ...), got {kind_of(losses)}")
     if losses.ndim == 0:
         raise ValueError(
             'criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"'
         )
-    if losses.numel() == 0:
-        raise ValueError("the batch is empty: there is no loss to weight")
-    return ElementLosses(losses if losses.dtype == torch.float64 else losses.float(), counted)
+    if len(losses) == 0 or (losses.numel() == 0 and counted is None and ignored is None):
+        raise ValueError(f"the batch is empty, losses have shape {tuple(losses.shape)}: there is no loss to weight")
+    return CriterionLosses(losses if losses.dtype == torch.float64 else losses.float(), counted, ignored)
 
 
 def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
@@ -106,7 +124,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return sample_losses(criterion, outputs, targets).losses
+    return element_losses(criterion, outputs, targets).by_sample().losses
 
 
 class DrawnElements(NamedTuple):
@@ -179,6 +197,8 @@ def nearest(
     >>> nearest(torch.tensor([3.0, torch.nan, 1.0]), torch.tensor([30.0, 0.0, 10.0]), torch.tensor([0.0, 1.9, 9.0]))
     tensor([10., 10., 30.])
     """
+    if not len(at):
+        return values[:0]
     known = torch.where(known.isfinite(), known, torch.inf)
     if known_class is not None and at_class is not None:  # shifted apart by class
         low, high = (x.where(x.isfinite(), 0).double() for x in (known, at))
@@ -198,21 +218,21 @@ def no_autocast(device_type: str) -> AbstractContextManager[Any]:
     return torch.autocast(device_type, enabled=False) if enabled else nullcontext()
 
 
-def _with_mask(returned: Any, criterion: Criterion, targets: Any) -> tuple[Any, Tensor | None]:
-    """(losses, which of them count or None) from what a criterion returned."""
+def _with_mask(returned: Any, criterion: Criterion, targets: Any) -> tuple[Any, Tensor | None, int | None]:
+    """The fields of ``CriterionLosses`` from what a criterion returned."""
     if isinstance(returned, list):
-        return _stack(returned)
+        return *_stack(returned), None
     if isinstance(returned, tuple):
         losses, mask = returned if len(returned) == 2 else (None, None)
         if not (isinstance(losses, Tensor) and isinstance(mask, Tensor) and losses.shape == mask.shape):
             got = ", ".join(map(kind_of, returned))
             raise TypeError(f"a criterion that returns a pair must return (losses, mask) of one shape, got ({got})")
-        return losses, mask.bool()
+        return losses, mask.bool(), None
     ignored = getattr(criterion, "ignore_index", None)
     labels = isinstance(targets, Tensor) and not targets.is_floating_point()
     if isinstance(ignored, int) and labels and isinstance(returned, Tensor) and targets.shape == returned.shape:
-        return returned, targets != ignored
-    return returned, None
+        return returned, None, ignored
+    return returned, None, None
 
 
 def _stack(parts: list[Any]) -> tuple[Tensor, Tensor]:

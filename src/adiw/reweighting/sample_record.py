@@ -157,6 +157,7 @@ def share_smaller(losses: Tensor, others: Tensor, index: Tensor) -> Tensor:
     >>> share_smaller(torch.tensor([0.5, 3.0]), torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0, 0]))
     tensor([0.2500, 0.7500])
     """
+    others = others.to(losses.dtype)
     equal = torch.isclose(others, losses[:, None], rtol=TIE, atol=TIE)
     smaller = (others < losses[:, None]) & ~equal
     shares = (smaller.sum(1) + (index % 4096 * GOLDEN).frac() * (equal.sum(1) + 1)) / (len(others) + 1)

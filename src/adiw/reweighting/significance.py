@@ -49,11 +49,10 @@ class Distance:
     smaller: bool = False  # whether the first sample has the smaller values, where that was asked for
 
 
-def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None, inflation: float = 1.0) -> Distance:
+def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None) -> Distance:
     """The two-sample Kolmogorov-Smirnov test of training values (n,), with weights (n,), and trusted values (m,).
 
-    Values that are not finite are excluded. Weighted values count as their effective sample size. ``inflation`` is
-    the factor by which the variance of a distance by chance is larger than that of independent values.
+    Values that are not finite are excluded. Weighted values count as their effective sample size.
 
     >>> loss_distance(torch.arange(100.0), torch.arange(40.0)).distance
     0.6
@@ -72,7 +71,7 @@ def loss_distance(train: Tensor, trusted: Tensor, weights: Tensor | None = None,
     apart = share_train - share_trusted
     distance = float(apart.abs().max())
     effective = total**2 / float(weights.square().sum())
-    size = math.sqrt(effective * len(trusted) / (effective + len(trusted)) / inflation)
+    size = math.sqrt(effective * len(trusted) / (effective + len(trusted)))
     p_value = kolmogorov_tail((size + 0.12 + 0.11 / size) * distance)
     return Distance(distance, p_value, bool(apart.max() >= -apart.min()))
 

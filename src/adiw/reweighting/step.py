@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.distributed.process_group import Processes
+from adiw.reweighting.nonfinite_losses import zero_gradient
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class WeightedMean:
     @classmethod
     def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
         """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
-        finite, weights, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
+        finite, weights, total = step.local(step.finite), step.local(weights).to(dtype), step.num_samples
         if step.sizes is not None:
             weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
         slope = torch.where(finite, weights, 0)
@@ -81,17 +82,3 @@ class WeightedMean:
         """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
         zero_gradient(outputs, self.finite)
         return torch.dot(torch.where(self.finite, losses, 0), self.slope)
-
-
-def zero_gradient(outputs: Any, finite: Tensor) -> None:
-    """Zero the gradient of the outputs of samples whose loss is not finite.
-
-    A weight of zero does not do that: zero times an infinite derivative is not a number.
-    """
-    if isinstance(outputs, Tensor):
-        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
-            rows = finite.view(-1, *[1] * (outputs.ndim - 1))
-            outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
-    elif isinstance(outputs, (Mapping, tuple, list)):
-        for part in outputs.values() if isinstance(outputs, Mapping) else outputs:
-            zero_gradient(part, finite)

@@ -23,7 +23,7 @@ from adiw.reweighting.dataset_cache import (
     take_rows,
 )
 from adiw.reweighting.extra_state import from_one_value, one_value
-from adiw.reweighting.indexed import is_map_style
+from adiw.reweighting.indexed_with_trusted import is_map_style
 from adiw.reweighting.transforms import TransformedBatch
 
 Evaluate = Callable[[Any], TransformedBatch]  # a batch of validation samples -> their z and groups
@@ -36,6 +36,7 @@ class ValidationBatch:
     index: Tensor  # (m,) in the validation set
     z: Tensor  # (m, d), nan where not evaluated yet
     group: Tensor | None  # (m,), None for one group
+    newest: Tensor  # (refresh_size, d) z of the samples that were evaluated last
 
 
 class ValidationStream(nn.Module):
@@ -116,17 +117,15 @@ class ValidationStream(nn.Module):
     def batch(self) -> ValidationBatch:
         """The samples, or their elements, that were evaluated last. Later evaluations write to the same tensors."""
         assert self.z is not None  # the first step evaluates
+        newest = self.z
+        if self.refresh_size < self.batch_size:
+            newest = self.z[(self.oldest_rows - self.refresh_size) % self.batch_size]
         if self.elements is not None:
             numbers = torch.arange(self.elements, device=self.z.device)
             index = (self.batch_index[:, None] * self.elements + numbers).flatten()
-            return ValidationBatch(index, self.z.reshape(-1, 1), None if self.group is None else self.group.flatten())
-        return ValidationBatch(self.batch_index, self.z, self.group)
-
-    def newest(self) -> Tensor:
-        """z (refresh_size, d) of the samples that were evaluated last."""
-        assert self.z is not None
-        rows = (self.oldest_rows - self.refresh_size) % self.batch_size
-        return self.z if self.refresh_size == self.batch_size else self.z[rows]
+            group = None if self.group is None else self.group.flatten()
+            return ValidationBatch(index, self.z.reshape(-1, 1), group, newest)
+        return ValidationBatch(self.batch_index, self.z, self.group, newest)
 
     def is_due(self) -> bool:
         """Count a step. Whether it evaluates the next samples: every ``every``-th does, unless ``refresh`` did."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,11 @@ from torch import Tensor, nn
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
 from adiw.matching.batches import none_if_true
+from adiw.reweighting.nonfinite_losses import warn_of_nonfinite
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.sample_record import LossHistory
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
-from adiw.reweighting.summary import Summary, name_indices, summarise
+from adiw.reweighting.summary import Summary, summarise
 
 if TYPE_CHECKING:
     from adiw.reweighting.divergence_estimator import EstimationResult
@@ -138,7 +138,10 @@ class WeightState(nn.Module):
         except Exception as error:
             self.share_error(error)
             raise
-        processes, starts_group = self._start_processes(method, losses)
+        if self._started and self.processes is not None:
+            processes, starts_group = self.processes, False
+        else:
+            processes, starts_group = self._start_processes(method, losses)
         alone = processes.size == 1
         own = [index.to(losses.device, non_blocking=True), losses.detach(), sizes, *columns]
         index, all_losses, all_sizes, *columns = processes.gather(own, FILLS[: len(own)])
@@ -200,12 +203,10 @@ class WeightState(nn.Module):
     def _start_processes(self, method: nn.Module | None, losses: Tensor) -> tuple[Processes, bool]:
         """The processes that train together, and whether several of them start in this step."""
         processes = self.current_processes()
-        starts_group = False
-        if not self._started:
-            evaluator = getattr(method, "evaluator", None)
-            _refuse_join(getattr(evaluator, "given_model", None))
-            state = self if method is None else method
-            starts_group = processes.start(state, losses, getattr(evaluator, "model", None), self.largest_batch)
+        evaluator = getattr(method, "evaluator", None)
+        _refuse_join(getattr(evaluator, "given_model", None))
+        state, model = self if method is None else method, getattr(evaluator, "model", None)
+        starts_group = processes.start(state, losses, model, self.largest_batch)
         self.processes, self._started = processes, True
         return processes, starts_group
 
@@ -269,21 +270,11 @@ class WeightState(nn.Module):
         Warns of losses that were not finite, and again each time that their number has doubled.
         """
         self._raise_bad_indices()
-        num_train = self._warn_nonfinite("training", self.nonfinite)
-        num_val = 0 if val_stream is None else self._warn_nonfinite("validation", val_stream.nonfinite)
+        num_train = warn_of_nonfinite("training", self.nonfinite, self._warned, named=not self.is_stream)
+        counts = None if val_stream is None else val_stream.nonfinite
+        num_val = 0 if counts is None else warn_of_nonfinite("validation", counts, self._warned)
         figures: dict[str, Any] = summarise(self.weights, bound, last)
         return Summary(steps=int(self.seen_steps), nonfinite_train=num_train, nonfinite_val=num_val, **figures)
-
-    def _warn_nonfinite(self, kind: str, counts: Tensor) -> int:
-        total = int(counts.sum())
-        if total and total >= 2 * self._warned.get(kind, 0):
-            self._warned[kind] = total
-            names = "" if self.is_stream and kind == "training" else f"; {kind} samples: {name_indices(counts)}"
-            warnings.warn(
-                f"{total} {kind} losses so far were not finite and were excluded{names}",
-                stacklevel=4,  # the caller of the method's summary()
-            )
-        return total
 
     def _raise_bad_indices(self) -> None:
         count = int(self.bad_indices)
