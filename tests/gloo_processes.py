@@ -23,20 +23,20 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
-from adiw import ADIW, Features, Indexed
+from adiw import ADIW, DIVERGENCES, Features, Indexed
 from adiw.baselines import DIW, L2R, MWNet, Random, Uniform
-from adiw.divergences import KL, MMD, Squared, Wasserstein
+from adiw.divergences import KL, MMD, Relative, Squared, Wasserstein
 
 NUM_TRAIN, BATCH, NUM_VAL, CLASSES = 96, 24, 37, 4
 WHOLE = states.StateDictOptions(full_state_dict=True)
 
 
 VARIANTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "kl": lambda: {"divergence": KL()},
-    "mmd": lambda: {"divergence": MMD(width=0.3)},
+    **{name: lambda name=name: {"divergence": name} for name in DIVERGENCES},  # type: ignore[misc]
+    "mmd": lambda: {"divergence": MMD(width=0.3)},  # narrower kernels see too few of these samples
     "mmd local": lambda: {"divergence": MMD(width=0.3, step="local"), "val_refresh": 5, "val_every": 2},
     "squared": lambda: {"divergence": Squared(width=0.3)},
-    "wasserstein": lambda: {"divergence": Wasserstein()},
+    "relative": lambda: {"divergence": Relative(width=0.3)},
     "network": lambda: {"divergence": Wasserstein(critic="network", pretrain=2, learning_rate=1e-3)},
     "default": lambda: {"val_refresh": 5, "val_every": 2},
     "default, trusted samples in the training set": lambda: {"joined": True},
