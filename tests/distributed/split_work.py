@@ -144,7 +144,10 @@ def step_of(reweight: ADIW, rank: int, odd: str) -> Any:
     """A step in which the last process differs from the others in the way ``odd`` says."""
     outputs, targets = torch.zeros(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
     index: Any = torch.arange(4) + 4 * rank
-    if rank == dist.get_world_size() - 1:
+    is_last = rank == dist.get_world_size() - 1
+    if odd == "no index, together":
+        return reweight.look_ahead([(outputs, targets) if is_last else (outputs, targets, index)])
+    if is_last:
         if odd == "no index":
             index = None
         elif odd == "bad index":
@@ -160,7 +163,7 @@ def step_of(reweight: ADIW, rank: int, odd: str) -> Any:
     return reweight(outputs, targets, index)
 
 
-ODD = ("no index", "bad index", "scalar", "elements", "dtype")
+ODD = ("no index", "no index, together", "bad index", "scalar", "elements", "dtype")
 
 
 def make() -> ADIW:
