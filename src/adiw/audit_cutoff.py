@@ -19,6 +19,7 @@ Array = NDArray[Any]
 QUANTILES = (0.65, 0.8, 0.9)  # of the trusted losses, below which training samples have right labels
 EVIDENCE = 3.0  # standard errors by which the share of right labels must be below one
 CAUTION = 2.0  # standard errors by which it is taken to be larger than its estimate
+FEW = 5.0  # trusted samples: with so many, both numbers of standard errors are doubled
 LEAST_TRUSTED = 20  # samples of a class that is compared by itself
 LEAST_ABOVE = 2.0  # trusted samples above a quantile, for the standard error
 LEAST_PRECISION = 0.5  # of a cut-off that is suggested
@@ -64,36 +65,39 @@ def suggest_cutoff(mean: Array, train: Losses, trusted: Losses) -> Cutoff | None
     As many samples as there are wrong labels, by a cautious estimate, are before the cut-off, or fewer where less
     than half of them would be mislabelled. The precision is that of their losses by networks that were not trained on
     them. It is too small rather than too large, since the mean losses that rank them tell more. ``least``
-    is the precision if one more trusted sample had such losses, since trusted samples are few.
+    is the precision if one more trusted sample of each group had such losses, since trusted samples are few.
 
     >>> right, wrong = np.linspace(0, 1, 600), np.linspace(4, 5, 400)
     >>> losses, trusted = np.concatenate([right, wrong]), np.linspace(0, 1, 100)
     >>> suggest_cutoff(losses, Losses(losses), Losses(trusted))  # doctest: +ELLIPSIS
-    Cutoff(number=361, precision=1.0, least=0.98..., wrong=401)
+    Cutoff(number=359, precision=1.0, least=0.98..., wrong=401)
     """
     n, members = len(mean), groups_of(train, trusted)
     if not members:
         return None
     found = [share_right(train.unseen, members, quantile) for quantile in QUANTILES]
-    shares = min(found, key=lambda each: each.right + CAUTION * each.error)
-    careful = min(shares.right + CAUTION * shares.error, 1) * n
-    number = round(n - careful)
-    if shares.right + EVIDENCE * shares.chance >= 1 or number <= 0:
+    few = 1 + FEW / len(trusted.unseen)
+    caution = CAUTION * few
+    shares = min(found, key=lambda each: each.right + caution * each.error)
+    number = round((1 - shares.right - caution * shares.error) * n)
+    if shares.right + EVIDENCE * few * shares.chance >= 1 or number <= 0:
         return None
     right = np.full(n, np.nan)  # the probability of a right label
     for (member, unseen), share in zip(members, shares.groups, strict=True):
         known = member & np.isfinite(train.unseen)
-        right[known] = chance_right(train.unseen[known], unseen, min(share + CAUTION * shares.error, 1))
-    first = right[np.argsort(-mean, kind="stable")[:number]]
-    known = np.isfinite(first).cumsum()
-    precision = np.where(known, 1 - np.nancumsum(first) / np.maximum(known, 1), 0)
+        right[known] = chance_right(train.unseen[known], unseen, min(share + caution * shares.error, 1))
+    order = np.argsort(-mean, kind="stable")[:number]
+    known = np.isfinite(right[order]).cumsum()
+    precision = np.where(known, 1 - np.nancumsum(right[order]) / np.maximum(known, 1), 0)
     enough = np.flatnonzero(precision >= LEAST_PRECISION)
     if not len(enough):
         return None
-    count, m = int(enough[-1]) + 1, len(trusted.unseen)
+    count, one = int(enough[-1]) + 1, 0.0
+    for (member, unseen), share in zip(members, shares.groups, strict=True):
+        stands_for = min(share + caution * shares.error, 1) * member.sum() / (len(unseen) + 1)
+        one += min(stands_for, member[order[:count]].sum())
     expected = float(precision[count - 1])
-    least = 1 - (m * (1 - expected) * count + careful) / ((m + 1) * count)
-    return Cutoff(count, expected, max(least, 0.0), round((1 - shares.right) * n))
+    return Cutoff(count, expected, max(float(expected - one / count), 0.0), round((1 - shares.right) * n))
 
 
 def groups_of(train: Losses, trusted: Losses) -> list[tuple[Array, Array]]:

@@ -45,13 +45,12 @@ function lineChart(plot, readout, series, zoom, lines = []) {
   const {svg, x, y} = place;
   for (const s of series) if (s.low) svg.append(band(s, x, y));
   const shown = lines.filter(line => line.value >= ys[0] && line.value <= ys[1]).sort((a, b) => a.value - b.value);
+  const end = x(Math.max(longest, 2));
+  for (const {value} of shown) svg.append(element('line', {class: 'reference', x1: x(1), x2: end, y1: y(value), y2: y(value)}));
   let above = Infinity;
-  for (const line of shown) {  // from the lowest; a name that would cover the one below moves up
-    const at = y(line.value);
-    above = Math.min(at - 5, above - 14);
-    svg.append(element('line', {class: 'reference', x1: x(1), x2: x(Math.max(longest, 2)), y1: at, y2: at}),
-      element('text', {class: 'reference-name', x: x(Math.max(longest, 2)) - 4, y: above, 'text-anchor': 'end'},
-        `${line.name} ${reading(line.value)}`));
+  for (const {name, value} of shown) {  // from the lowest; a name that would cover the one below moves up
+    above = Math.min(y(value) - 5, above - 14);
+    svg.append(element('text', {class: 'reference-name', x: end - 4, y: above, 'text-anchor': 'end'}, `${name} ${reading(value)}`));
   }
   for (const s of series) {
     const look = {fill: 'none', stroke: colour(s.row), 'stroke-linejoin': 'round', 'stroke-linecap': 'round'};
