@@ -38,7 +38,7 @@ def test_the_labels_that_a_run_distrusts_are_the_wrong_ones(adiw: Command, monke
     found = [int(rows[0][key]) for key in ("number", "given", "true", "predicted")]
     assert found == [original[i], given[i], true[i], predicted[i]]
     page = Elements(Path("r/audit.html").read_text())
-    assert len(page.named("svg", kind="spark")) == 200
+    assert len(page.named("svg", kind="spark")) == max(200, sum(row["check"] == "yes" for row in rows))
     assert len(page.named("img")) >= 48  # the least trusted and the other pictures
 
 
