@@ -321,6 +321,13 @@ def load(path: Path) -> Content | None:
     return json.loads(path.read_text()) if path.is_file() else None
 
 
+def false_shifts(content: Content) -> str:
+    """How often each test found a difference in random splits of clean tables."""
+    lines = [[name, str(row["found"]), str(row["splits"])] for name, row in content["tests"].items()]
+    tables = f"Level {content['level']:.0%}; tables: {', '.join(content['tables'])}."
+    return "\n".join([grid(["test", "differences found", "splits"], lines), "", tables, made_on(content)])
+
+
 def whole(content: Content) -> str:
     """Seconds of a complete run, and of its parts."""
     head = [
@@ -355,5 +362,6 @@ TABLES: dict[str, Callable[[Content], str]] = {
     "peers": peers,
     "oracle_error": oracle_error,
     "million": million,
+    "false_shifts": false_shifts,
     "whole": whole,
 }

@@ -19,7 +19,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture
 def page(tmp_path: Path) -> str:
-    folder = write_pictures(audited(tmp_path / "run"), ["ant", HOSTILE], count=1)
+    folder = write_pictures(audited(tmp_path / "run"), ["ant", HOSTILE], count=1, labels=False)
     columns = {"2": {"age": "30"}, "1": {"age": "4"}}
     write_audit(folder, [0.1, 2.0, 3.0, 0.5], source=[10, 11, 12, 13], columns=columns)
     return render_audit(load_audit(folder), 4, pictures=load_pictures(folder))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,9 @@ const readout = chart => chart.querySelector('.readout').textContent;
 @pytest.fixture
 def runs(tmp_path: Path) -> str:
     folder = tmp_path / "runs"
-    write_pictures(write_run(folder / "1", "adiw-kl", [50.0, 70.0, 80.0]), [HOSTILE, "bee"])
+    four: dict[str, Any] = {"flipped": [False, False, True, True], "weights": [1.5, 1.5, 0.1, 0.1]}
+    first = write_run(folder / "1", "adiw-kl", [50.0, 70.0, 80.0], **four)
+    write_pictures(first, [HOSTILE, "bee"], labels=False)
     write_run(folder / "2", "adiw-kl", [60.0, 72.0, 90.0])
     write_run(folder / "3", "adiw-wa", [20.0, 30.0])
     write_run(folder / "4", "uniform", [30.0, 40.0, 45.5], weights=[1.0, 1.0])

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 from torch.nn.functional import smooth_l1_loss
 
+from adiw.reweighting import quick_model
 from adiw.reweighting.quick_model import (
     comparable_losses,
     draw_folds,
@@ -75,3 +76,26 @@ def test_many_columns_are_projected() -> None:
 def test_columns_that_do_not_vary_or_are_not_finite_are_zero() -> None:
     x = torch.tensor([[1.0, 3.0, torch.nan], [2.0, 3.0, torch.inf]])
     assert standardised(x)[:, 1:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_trainings_on_the_same_samples_share_the_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def losses_of(x: Tensor, y: Tensor, is_trusted: Tensor) -> Tensor:
+        calls.append(len(x))
+        return x.sum(1) + y + is_trusted.float()
+
+    monkeypatch.setattr(quick_model, "_comparable_losses", losses_of)
+    monkeypatch.setattr(quick_model, "_shared", {})
+    x, y, is_trusted = torch.rand(6, 2), torch.arange(6), torch.arange(6) < 2
+    first = comparable_losses(x, y, is_trusted)
+    expected = first.clone()
+    first.zero_()  # the caller's own
+    assert torch.equal(comparable_losses(x.clone(), y, is_trusted), expected)
+    assert len(calls) == 1
+    for number, other in enumerate([(x + 1, y, is_trusted), (x, y.flip(0), is_trusted), (x, y, ~is_trusted)], 2):
+        comparable_losses(*other)
+        assert len(calls) == number
+    for k in range(quick_model.MOST_SHARED):
+        comparable_losses(x + 2 + k, y, is_trusted)
+    assert len(quick_model._shared) == quick_model.MOST_SHARED
