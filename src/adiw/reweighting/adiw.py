@@ -391,7 +391,7 @@ class ADIW(nn.Module):
             if not on_graphs:
                 mean, _ = work(*inputs)
                 return mean
-            signature = (batch.count, batch.checked, self._dtype, divide, key, found is None)
+            signature = (batch.count, batch.checked, self._dtype, divide, key)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
 
@@ -430,7 +430,7 @@ class ADIW(nn.Module):
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
         val_losses = val.newest[:, 0] if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
-        z = losses.to(self.weight_state.weight_slots.dtype).unsqueeze(1) if z is None else z
+        z = losses.to(self._dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from adiw.matching.batches import none_if_true
+from adiw.reweighting.loss_shapes import GOLDEN_RATIO
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.step import Step
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from adiw.reweighting.weight_state import WeightState
 
 EARLY_STEPS = 100  # losses are recorded in the first epoch and at least so many steps: before a network memorises
-GOLDEN = 0.6180339887498949  # its multiples modulo one are spread evenly
 TIE = 1e-5  # relative and absolute: equal inputs have losses as close as this, in batches of different sizes
 
 
@@ -160,7 +160,7 @@ def share_smaller(losses: Tensor, others: Tensor, index: Tensor) -> Tensor:
     others = others.to(losses.dtype)
     equal = torch.isclose(others, losses[:, None], rtol=TIE, atol=TIE)
     smaller = (others < losses[:, None]) & ~equal
-    shares = (smaller.sum(1) + (index % 4096 * GOLDEN).frac() * (equal.sum(1) + 1)) / (len(others) + 1)
+    shares = (smaller.sum(1) + (index % 4096 * GOLDEN_RATIO).frac() * (equal.sum(1) + 1)) / (len(others) + 1)
     return shares.float()
 
 
