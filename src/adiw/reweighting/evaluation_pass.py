@@ -32,9 +32,8 @@ class EvaluatedSamples:
     targets: Tensor | None  # (n,) classes or numbers; None for other targets
     predicted: Tensor | None  # (n,) classes or numbers
     confidence: Tensor | None  # (n,) probability of the predicted class
-    features: (
-        Tensor | None
-    )  # (n, d) for classes: the input of the last linear layer, or the outputs; at most DIMENSIONS
+    # (n, d) for classes: the input of the last linear layer, or the outputs; d is at most DIMENSIONS
+    features: Tensor | None
 
     @property
     def right(self) -> Tensor | None:
