@@ -11,7 +11,7 @@ from benchmarks.gauntlet.halves import RefusedError, allowed, confirm, confirmed
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import plan
-from benchmarks.gauntlet.tasks import TASKS
+from benchmarks.gauntlet.tasks import OWN, TASKS
 
 PAGES = (Path(__file__).with_name("README.md"), Path(__file__).parents[2] / "docs" / "divergences.md")
 
@@ -60,6 +60,8 @@ def main(given: list[str] | None = None) -> None:
     if arguments.table:
         print_table(found, tasks, methods, arguments.default)
     elif arguments.draw:
+        if OWN is not None:
+            raise SystemExit("--draw writes the pages of this repository: unset ADIW_TASKS")
         for page in PAGES:
             page.write_text(table.draw(page.read_text(), found, read_halves(), tuned.recorded_table()))
     else:

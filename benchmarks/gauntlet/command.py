@@ -11,7 +11,7 @@ from benchmarks.gauntlet.halves import Half, read_halves
 from benchmarks.gauntlet.records import Key, Record
 from benchmarks.gauntlet.running import Failed, Skipped, estimate, run_all
 from benchmarks.gauntlet.task import Sources
-from benchmarks.gauntlet.tasks import TASKS
+from benchmarks.gauntlet.tasks import OWN, TASKS
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -30,6 +30,8 @@ def seconds(text: str) -> float:
 
 def add_options(made: argparse.ArgumentParser, results: Path) -> None:
     """Which tasks run, where their data are, for how long, and where the records are."""
+    if OWN is not None:
+        results = OWN.with_name(f"{OWN.stem}-{results.name}")
     made.add_argument(
         "--half", choices=get_args(Half), help="tasks of one half only, or the whole image sets for a GPU"
     )
@@ -53,7 +55,9 @@ def add_options(made: argparse.ArgumentParser, results: Path) -> None:
 
 
 def chosen_tasks(half: Half | None, names: list[str] | None) -> list[str]:
-    """The tasks of a half, or of both; those for a GPU only where they are named."""
+    """The tasks of a half, or of both; those for a GPU only where they are named. A user's own have no half."""
+    if OWN is not None:
+        return [task for task in TASKS if not names or task in names]
     halves = read_halves()
     if half:
         tasks = halves[half]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from benchmarks.gauntlet import halves, records, running
 from benchmarks.gauntlet.halves import RefusedError
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.task import Sources
-from benchmarks.gauntlet.tasks import TASKS
+from benchmarks.gauntlet.tasks import TASKS, own_tasks
 
 
 def record(task: str = "cancer", method: str = "uniform", seed: int = 0, value: float = 1.0) -> dict[str, Any]:
@@ -89,6 +92,46 @@ def test_a_run_resumes_where_the_records_end(tmp_path: Path) -> None:
     for line in lines:
         assert line.keys() >= {"settings", "metrics", "versions", "commit", "cpu_seconds", "cpus", "python", "time"}
         assert 50 < line["metrics"]["accuracy"] <= 100
+
+
+OWN_TASKS = """
+import numpy as np
+from benchmarks.gauntlet.task import Length, Pool, Task, deal, make_split
+
+def draw(sources, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(80, 2)).astype(np.float32)
+    pools = deal(Pool(x, (x[:, 0] > 0).astype(int), np.arange(80)), 10, 40, rng)
+    return make_split(pools, pools.train.y, 2)
+
+TASKS = [Task("mine", "table", "which side", draw, Length(steps=4, batch=8))]
+"""
+
+
+def test_tasks_of_a_users_file_run_in_place_of_the_gauntlets(tmp_path: Path) -> None:
+    own = tmp_path / "my_tasks.py"
+    own.write_text(OWN_TASKS)
+    words = [sys.executable, "-m", "benchmarks.gauntlet", "--seeds", "1", "--processes", "1"]
+    words += ["--method", "linear", "--method", "kl-join"]
+    environment = os.environ | {"ADIW_TASKS": str(own)}
+    made = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert "not run outside of development without --confirm: kl-join" in made.stdout
+    lines = [json.loads(line) for line in (tmp_path / "my_tasks-results.jsonl").read_text().splitlines()]
+    assert [(line["task"], line["method"], line["seed"]) for line in lines] == [("mine", "linear", 0)]
+
+
+def test_a_file_without_tasks_is_refused(tmp_path: Path) -> None:
+    own = tmp_path / "my_tasks.py"
+    own.write_text("TASKS = ['cancer']")
+    with pytest.raises(SystemExit, match="must have a list TASKS"):
+        own_tasks(own)
+
+
+def test_tables_of_a_users_tasks_are_not_written_into_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "OWN", Path("my_tasks.py"))
+    with pytest.raises(SystemExit, match="unset ADIW_TASKS"):
+        command.main(["--draw"])
 
 
 def test_the_budget_starts_no_run_after_its_end(tmp_path: Path) -> None:
