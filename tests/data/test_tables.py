@@ -51,6 +51,21 @@ def test_seed_decides_the_split(tmp_path):
     assert not torch.equal(first, other)
 
 
+def test_named_rows_of_one_file_are_not_drawn_for_testing(tmp_path):
+    path = write(tmp_path / "t.csv", ["b", "a"] * 25)
+    drawn = load("csv", path=path).rows.tolist()
+    tested = [row for row in range(50) if row not in drawn]
+    rows = load("csv", path=path, train_rows=tested).rows.tolist()
+    assert set(tested) <= set(rows)
+    assert len(rows) == 10 + 32
+
+
+def test_rows_are_named_in_a_table_of_one_file_only(tmp_path):
+    both = folder(tmp_path / "both", "a,y\n1,p\n2,q\n3,p\n4,q\n", "a,y\n3,p\n")
+    with pytest.raises(DataError, match="train_rows are for a table that is one file"):
+        load("csv", path=both, train_rows=[0])
+
+
 def test_two_files_use_training_statistics(tmp_path):
     write(tmp_path / "train.csv", ["x", "y", "x", "y"])  # heights 0 1 2 3: mean 1.5, variance 1.25
     write(tmp_path / "test.csv", ["y"], first=4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adiw.data import ImageFiles, Samples, load
+from adiw.data import DataError, ImageFiles, Samples, load
 from adiw.engine.train_loader import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.splits import Splits, load_splits, without_augmentation
@@ -120,11 +120,29 @@ def test_a_trusted_file_needs_unshifted_data(tmp_path: Path, table: str, more: d
         load_splits(resolve(given))
 
 
-def test_a_trusted_file_for_a_table_that_is_split_at_random_is_refused(tmp_path: Path, table: str) -> None:
-    given = {"dataset": "csv", "path": table, "trusted_file": trusted_file(tmp_path, [0, 1, 2])}
-    with pytest.raises(
-        SettingsError, match=r"counts the rows of train\.csv, but .* is one file, which is split at random"
-    ):
+def test_a_trusted_file_counts_the_rows_of_a_table_in_one_file_and_none_of_them_is_tested(
+    tmp_path: Path, table: str
+) -> None:
+    rows = [299, 4, 17, 18, 60, 123]
+    given = {"dataset": "csv", "path": table, "shift": "none", "trusted_file": trusted_file(tmp_path, rows)}
+    splits = load_splits(resolve(given))
+    assert splits.data.rows is not None
+    assert splits.data.rows[splits.shifted.trusted].tolist() == sorted(rows)
+    assert isinstance(splits.test, Samples)
+    assert (len(splits.train), len(splits.test)) == (241, 59)  # a fifth of the 294 other rows
+    assert len(set(numbers(splits.train)) | set(numbers(splits.test))) == 300
+    assert [numbers(splits.train)[i] for i in splits.shifted.trusted] == numbers(splits.trusted)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [([3, 300], "expected trusted rows from 0 to 299, found 300"), ([3, 5, 3], "each trusted row once, repeated 3")],
+)
+def test_rows_that_a_file_does_not_have_are_refused(
+    tmp_path: Path, table: str, rows: list[int], problem: str
+) -> None:
+    given = {"dataset": "csv", "path": table, "shift": "none", "trusted_file": trusted_file(tmp_path, rows)}
+    with pytest.raises(DataError, match=problem):
         load_splits(resolve(given))
 
 

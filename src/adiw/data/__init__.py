@@ -8,7 +8,7 @@ A new data set is one file with a loader, and one line in the table below.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from adiw.data.cifar import load_cifar10, load_cifar100
@@ -42,6 +42,7 @@ def load(
     group: str | None = None,
     size: int = 224,
     seed: int = 0,
+    train_rows: Sequence[int] | None = None,
     verify: bool = True,
     broken: str = "refuse",
 ) -> Data:
@@ -49,8 +50,9 @@ def load(
 
     root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
     table;  target: label column of a table;  group: its column that names groups of rows;  size: side of decoded
-    images;  seed: of a table's split;  verify: compare the files with their published digests;  broken: an image
-    that cannot be decoded is an error when it is read ("refuse"), or excluded with a warning at the start ("skip").
+    images;  seed: of a table's split;  train_rows: rows of a table in one file, from 0, that are not drawn for
+    testing;  verify: compare the files with their published digests;  broken: an image that cannot be decoded is an
+    error when it is read ("refuse"), or excluded with a warning at the start ("skip").
     A data set refuses options that it does not take.
     """
     if not isinstance(name, str) or name not in DATASETS:
@@ -61,7 +63,8 @@ def load(
     given = {
         "root": data_root() if root is None else Path(root),
         "path": None if path is None else Path(path),
-        **{"target": target, "group": group, "size": size, "seed": seed, "verify": verify, "broken": broken},
+        **{"target": target, "group": group, "size": size, "seed": seed, "train_rows": train_rows},
+        **{"verify": verify, "broken": broken},
     }
     loader = DATASETS[name]
     taken = [option for option in given if option in inspect.signature(loader).parameters]

@@ -7,6 +7,8 @@ import csv
 import gzip
 import warnings
 import zlib
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
@@ -53,13 +55,20 @@ class Table:
         )
 
 
-def load_table(path: Path | None, target: str | None = None, group: str | None = None, seed: int = 0) -> Data:
+def load_table(
+    path: Path | None,
+    target: str | None = None,
+    group: str | None = None,
+    seed: int = 0,
+    train_rows: Sequence[int] | None = None,
+) -> Data:
     """Your own table with a label column, as CSV or parquet: adiw run my.csv, or a folder of tables.
 
     Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
 
     Medians, means, standard deviations and the values of text columns are those of the training rows.
-    One file is split 80/20 by ``seed`` within each class.
+    One file is split 80/20 by ``seed`` within each class; its rows ``train_rows``, from 0, are all training rows, and
+    a fifth of the others are test rows.
     """
     path = require_path("csv", path, f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
     tables = [read_table(_find(path, "train") if path.is_dir() else path, target)]
@@ -70,8 +79,10 @@ def load_table(path: Path | None, target: str | None = None, group: str | None =
     x, y = [_numeric(table, numbers) for table in tables], [_encode(table, classes) for table in tables]
     groups = [_groups(table, group) for table in tables]
     rows = None
+    if train_rows is not None and len(tables) == 2:
+        raise DataError(f"{path}: train_rows are for a table that is one file, and this folder has a training file")
     if len(tables) == 1:
-        parts = stratified_split(y[0], round(TEST_SHARE * len(y[0])), seed)
+        parts = _split(tables[0], y[0], seed, train_rows or ())
         x, y, rows = [x[0].iloc[part.numpy()] for part in parts], [y[0][part] for part in parts], parts[0]
         groups = [tuple(groups[0][row] for row in part.tolist()) if groups[0] else () for part in parts]
     given = tables[0].features.astype("category")  # takes little memory
@@ -87,6 +98,24 @@ def load_table(path: Path | None, target: str | None = None, group: str | None =
         rows=rows,
         describe=lambda i: {str(k): str(v) for k, v in given.iloc[i if rows is None else int(rows[i])].items()},
     )
+
+
+def _split(table: Table, y: Tensor, seed: int, train_rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The rows of one file for training and for testing, both ascending."""
+    outside = [row for row in train_rows if not 0 <= row < len(y)]
+    if outside:
+        raise DataError(
+            f"{table.path}: expected trusted rows from 0 to {len(y) - 1}, found {outside[0]}; count the rows below "
+            "the column names from 0"
+        )
+    repeated = [row for row, count in Counter(train_rows).items() if count > 1]
+    if repeated:
+        raise DataError(f"{table.path}: expected each trusted row once, repeated {repeated[0]}; drop the repeats")
+    chosen = torch.zeros(len(y), dtype=torch.bool)
+    chosen[list(train_rows)] = True
+    others = (~chosen).nonzero().flatten()
+    train, test = stratified_split(y[others], round(TEST_SHARE * len(others)), seed)
+    return torch.cat([chosen.nonzero().flatten(), others[train]]).sort().values, others[test]
 
 
 def _groups(table: Table, column: str | None) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ class Settings:
         None, "Number of trusted samples to draw", unset="1000, or 10 of each class for class-prior"
     )
     trusted_file: str | None = _data(
-        None, "File with the positions of the trusted samples in the training set, from 0"
+        None, "File with the positions of the trusted samples, from 0: in the training set, or in a table of one file"
     )
     trusted_folder: str | None = _data(None, "Folder of trusted images, one folder per class, for imagefolder")
     broken_images: str = _data(

@@ -72,7 +72,12 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     """Load the data set, hold out the selection split if there is one, and shift the remaining training samples."""
     path = None if settings.path is None else Path(settings.path)
     target, group, broken = settings.target, settings.group, settings.broken_images
-    data = load(settings.dataset, root, path=path, target=target, group=group, broken=broken)
+    named = None if settings.trusted_file is None else _named_positions(settings)
+    one_file = named is not None and settings.dataset == "csv" and path is not None and path.is_file()
+    rows = named.tolist() if named is not None and one_file else None
+    data = load(settings.dataset, root, path=path, target=target, group=group, broken=broken, train_rows=rows)
+    if named is not None and one_file and data.rows is not None:
+        named = torch.searchsorted(data.rows, named)  # its positions in the training set
     generator = Generator().manual_seed(settings.seed)
     train, test, positions = data.train, data.test, torch.arange(len(data.train))
     selected: Tensor | None = None
@@ -80,7 +85,7 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
         positions, selected = _draw(len(train), settings.selection, generator)
         test = without_augmentation(train.subset(selected))
         train = train.subset(positions)
-    shifted = _shift(settings, train, data.num_classes, generator)
+    shifted = _shift(settings, train, data.num_classes, named, generator)
     if settings.trusted_folder is not None:
         trusted = _trusted_images(data, Path(settings.trusted_folder), settings.broken_images)
         check_trusted(torch.arange(len(trusted)), trusted.y, data.num_classes)
@@ -110,17 +115,20 @@ def _groups(data: Data, train: Tensor, selected: Tensor | None) -> Groups | None
     return Groups(names, loaded[train], test if selected is None else loaded[selected])
 
 
-def _shift(settings: Settings, train: Samples | ImageFiles, num_classes: int, generator: Generator) -> Shifted:
-    """The shifted training set; its trusted samples are none if a trusted_folder has them."""
-    named = settings.trusted_file is not None or settings.trusted_folder is not None
-    if settings.shift == "none" and not named and not settings.trusted:
+def _shift(
+    settings: Settings, train: Samples | ImageFiles, num_classes: int, named: Tensor | None, generator: Generator
+) -> Shifted:
+    """The shifted training set; its trusted samples are those at the positions ``named``, drawn ones without it, and
+    none if a trusted_folder has them."""
+    elsewhere = named is not None or settings.trusted_folder is not None
+    if settings.shift == "none" and not elsewhere and not settings.trusted:
         raise SettingsError(
             "no trusted samples are given: name their positions in a --trusted-file, give a --trusted-folder of "
             "images, or draw some with --trusted if all labels are correct"
         )
     x = train.x if isinstance(train, Samples) else None
-    shifted = parse(settings.shift).apply(x, train.y, num_classes, 0 if named else settings.trusted, generator)
-    return shifted if settings.trusted_file is None else replace(shifted, trusted=_trusted_indices(settings))
+    shifted = parse(settings.shift).apply(x, train.y, num_classes, 0 if elsewhere else settings.trusted, generator)
+    return shifted if named is None else replace(shifted, trusted=named)
 
 
 def _held_out_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor] | None:
@@ -183,16 +191,11 @@ def _trusted_images(data: Data, folder: Path, broken: str) -> Samples | ImageFil
     return class_folders(folder, data.classes, data.train.size, broken)
 
 
-def _trusted_indices(settings: Settings) -> Tensor:
-    """The positions in the training set, from 0, that trusted_file names."""
+def _named_positions(settings: Settings) -> Tensor:
+    """The positions that trusted_file names, ascending: in the training set, or rows of a table in one file."""
     assert settings.trusted_file is not None
     if settings.shift != "none" or settings.selection:
         raise SettingsError(
             "--trusted-file names samples of the training set as loaded: set --shift none and hold out no --selection"
-        )
-    if settings.dataset == "csv" and settings.path is not None and Path(settings.path).is_file():
-        raise SettingsError(
-            f"--trusted-file counts the rows of train.csv, but {settings.path} is one file, which is split at random "
-            "into training and test rows: split it into train.csv and test.csv in a folder, and name the folder"
         )
     return read_indices(settings.trusted_file).sort().values
