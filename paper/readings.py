@@ -40,7 +40,7 @@ RECIPE = "fmnist-noise"
 class NotDivided(Random):
     """w = max(0, g), whose mean is 0.4."""
 
-    def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         generator = self.randomness.on(losses.device)
         drawn = torch.randn(len(step.index), generator=generator, dtype=losses.dtype, device=losses.device)
         return self.weight_state.store(step, drawn.clamp_min(0), step.finite)
@@ -49,8 +49,8 @@ class NotDivided(Random):
 class DividedBySum(Random):
     """w = max(0, g) / sum(max(0, g)): the mean of w * loss is smaller by the size of a batch."""
 
-    def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
-        return super()._batch_weights(step, losses) / len(step.index)
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
+        return super()._batch_weights(step, losses, outputs, batch) / len(step.index)
 
 
 def _drawn_once(divided: bool) -> Callable[[Context], nn.Module]:

@@ -1,10 +1,12 @@
-"""Import of the user's own functions and classes, given as ``package.module:name``."""
+"""The user's own code: import of ``package.module:name``, and warnings that name the line that called the library."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,3 +52,11 @@ def current_directory_first() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(here)
+
+
+def warn_user(message: str) -> None:
+    """Warn with the line that called this library, from whatever depth."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(("adiw.", "torch.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

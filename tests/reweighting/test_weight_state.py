@@ -16,7 +16,6 @@ from torch.utils.data import TensorDataset
 
 from adiw.distributed.process_group import SingleProcess
 from adiw.reweighting import sample_index
-from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from adiw.reweighting.weight_state import WeightState
@@ -151,14 +150,10 @@ def test_a_summary_counts_nonfinite_losses_and_lists_the_samples() -> None:
 def test_the_warning_points_at_the_caller_of_summary() -> None:
     weight_state = WeightState(2, "Uniform()")
     weight_state.begin_step(torch.tensor([1]), torch.tensor([NAN]))
-
-    def summary_of_a_method() -> Summary:
-        return weight_state.summary()
-
     with pytest.warns(UserWarning, match="training samples: 1") as caught:
-        summary_of_a_method()
+        weight_state.summary()
     assert caught[0].filename == __file__
-    assert linecache.getline(__file__, caught[0].lineno).strip() == "summary_of_a_method()"
+    assert linecache.getline(__file__, caught[0].lineno).strip() == "weight_state.summary()"
 
 
 def test_finite_losses_are_summarised_without_a_warning() -> None:

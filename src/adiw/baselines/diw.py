@@ -7,27 +7,23 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from adiw.argument_checks import is_positive
 from adiw.baselines import interior_point
+from adiw.baselines.baseline import Baseline
 from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMD, MMDProblem
 from adiw.matching.batches import MatchedBatches, match
-from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.loss_shapes import Criterion
-from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
-from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.step import Step
-from adiw.reweighting.summary import Summary
-from adiw.reweighting.transforms import LossValue, TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
-from adiw.reweighting.weight_state import WeightState
+from adiw.reweighting.transforms import TransformedBatch
+from adiw.reweighting.validation_stream import ValidationBatch
 
 RIDGE = 1e-5  # added to the diagonal of K
 
 
-class DIW(nn.Module):
+class DIW(Baseline):
     """min_w 1/2 w'Kw - k'w  s.t.  0 <= w <= 50,  |mean(w) - 1| <= (sqrt(n) - 1) / sqrt(n)   (Fang et al. 2020).
 
     z is the loss of each sample in a separate pass in evaluation mode, for the training batch and for a validation
@@ -50,6 +46,9 @@ class DIW(nn.Module):
     torch.Size([100])
     """
 
+    runs_batch = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
+    bound = MMD().upper
+
     def __init__(
         self,
         model: nn.Module,
@@ -60,25 +59,14 @@ class DIW(nn.Module):
         width: float | Literal["quantile"] = 0.01,
         solver: Literal["gpu", "cvxopt", "osqp"] = "gpu",
         warmup_steps: int | None = None,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        cache_bytes: int = CACHE_BYTES,
-        val_workers: int = 0,
-        generator: Generator | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
         if not is_positive(width) and not (isinstance(width, str) and width == "quantile"):
             raise ValueError(f'width must be a positive number (sigma) or "quantile", got {width!r}')
-        self.width = width
-        self.solve = resolve_solver(solver)
+        options |= {"settings": f"width={width!r}, solver={solver!r}", "warmup_steps": warmup_steps}
+        super().__init__(model, criterion, val_set, num_train, **options)
+        self.width, self.solve = width, resolve_solver(solver)
         self.host_work = None if solver == "gpu" else f"DIW's solver {solver} works on the host"
-        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
-        order = ResumableGenerator(generator).on_host()
-        self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
-        self.weight_state = WeightState(
-            num_train, f"DIW(width={width!r}, solver={solver!r})", warmup_steps=warmup_steps
-        )
-        move_to_device_of(model, self)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile an iteration of the solver "gpu", if it is used, with ``torch.compile(*args, **kwargs)``."""
@@ -86,35 +74,17 @@ class DIW(nn.Module):
             advance = torch.compile(interior_point.advance, *args, **kwargs)
             self.solve = partial(interior_point.solve, advance=advance)
 
-    @property
-    def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,); one for samples not seen since the warm-up."""
-        return self.weight_state.weights
-
-    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses = self.evaluator.losses(outputs, targets)
-        if not self.training:
-            return losses.mean()
-        reason = "DIW takes the losses of the training batch from a separate pass in evaluation mode"
-        batch = self.evaluator.training_batch(inputs, targets, reason)
-        step = self.weight_state.begin_step(index, losses, self)
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)
         with torch.no_grad():
             train = TransformedBatch(*step.processes.gather(evaluate(batch), [float("nan"), -1]))
-            val = self.val_stream.batch_for_step(evaluate, step.processes)
-            weights = self.estimate(step, train, val)
-        return self.weight_state.weighted_mean(step, weights, losses, outputs)
+            return self.estimate(step, train, self.val_stream.batch_for_step(evaluate, step.processes))
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
         """Estimate and store the weights, see ``adiw.ADIW.estimate``: (g,), zero where z is not finite."""
         batches = match(train.z.double(), val.z.double())
         solution = self.solve(kernel_mean_matching(batches, self.width))
         return self.weight_state.store(step, torch.where(batches.included_train, solution, 0), step.finite)
-
-    def summary(self) -> Summary:
-        """Statistics of the weights; see ``adiw.ADIW.summary``."""
-        return self.weight_state.summary(self.val_stream, bound=MMD().upper)
 
 
 def kernel_mean_matching(batches: MatchedBatches, width: float | Literal["quantile"]) -> MMDProblem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,14 +11,14 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from adiw.baselines.baseline import Baseline
 from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 from adiw.distributed.process_group import Processes
 from adiw.reweighting.compiled_methods import compiled
-from adiw.reweighting.loss_shapes import Criterion
-from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, Precision, autocast_to
+from adiw.reweighting.model_evaluator import ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.step import zero_gradient
-from adiw.reweighting.transforms import LossValue
 from adiw.reweighting.validation_stream import ValidationStream
+from adiw.user_code import warn_user
 
 
 class FunctionalModel(nn.Module):
@@ -30,9 +29,9 @@ class FunctionalModel(nn.Module):
     ``outputs`` are those of the training pass, which determine the autocast. The model is not part of the state.
     """
 
-    def __init__(self, model: nn.Module, criterion: Criterion, forward: Forward | None) -> None:
+    def __init__(self, evaluator: ModelEvaluator) -> None:
         super().__init__()
-        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
+        self.evaluator = evaluator
         self.has_forward_mode = True  # until an operator without forward mode raises
         # Set by the first eager JVP. Only then is the JVP compiled: torch.compile does not raise at a custom operator
         # without forward mode, but differentiates the code of its forward function.
@@ -107,7 +106,7 @@ class FunctionalModel(nn.Module):
         try:
             return self._compiled_jvp(*given)
         except RuntimeError as error:
-            warnings.warn(f"the JVP of the losses cannot be compiled ({_first_line(error)})", stacklevel=3)
+            warn_user(f"the JVP of the losses cannot be compiled ({_first_line(error)})")
             self._compiled_jvp = None
             return None
 
@@ -126,10 +125,9 @@ class FunctionalModel(nn.Module):
             reason = _first_line(error)
         products = jvp_by_double_backward(losses_at, theta, direction)
         self.has_forward_mode = False
-        warnings.warn(
+        warn_user(
             f"the model cannot be differentiated in forward mode ({reason}): double backward is used from now on, "
-            "which gives the same weights but needs more time and memory",
-            stacklevel=3,
+            "which gives the same weights but needs more time and memory"
         )
         return products
 
@@ -168,3 +166,15 @@ class _Pass(nn.Module):
 
     def forward(self, batch: Any) -> tuple[Any, ...]:
         return self.evaluator.run(batch)
+
+
+class GradientBaseline(Baseline):
+    """A baseline that differentiates the model: ``functional`` is the model as a function of its parameters."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.functional = FunctionalModel(self.evaluator)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the passes with ``torch.compile(*args, **kwargs)``; see ``FunctionalModel.compile``."""
+        self.functional.compile(*args, **kwargs)

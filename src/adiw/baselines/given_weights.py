@@ -7,21 +7,17 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from adiw.baselines.baseline import Baseline
 from adiw.matching.weight_limits import rescale_to_mean_one
 from adiw.reweighting.extra_state import from_one_value, one_value
-from adiw.reweighting.loss_shapes import Criterion, sample_losses
-from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
-from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.step import Step
-from adiw.reweighting.summary import Summary
-from adiw.reweighting.transforms import LossValue
-from adiw.reweighting.weight_state import WeightState
 
 
-class Uniform(nn.Module):
+class Uniform(Baseline):
     """Every weight is one; the loss is mean(loss).
 
-    Args as for ``adiw.ADIW``; ``val_set`` (may be None), ``forward``, ``val_batch`` and ``generator`` are not used.
+    Args as for ``adiw.ADIW``; ``val_set`` (may be None) is not used.
 
     >>> model = nn.Linear(2, 3)
     >>> reweight = Uniform(model, nn.CrossEntropyLoss(reduction="none"), None, num_train=100)
@@ -30,43 +26,11 @@ class Uniform(nn.Module):
     True
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        criterion: Criterion,
-        val_set: Any,
-        num_train: int,
-        *,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
-        self.randomness = ResumableGenerator(generator)
-        self.weight_state = WeightState(num_train, f"{type(self).__name__}()")
-        move_to_device_of(model, self)
+    def __init__(self, model: nn.Module, criterion: Criterion, val_set: Any, num_train: int, **options: Any) -> None:
+        super().__init__(model, criterion, None, num_train, **options)
 
-    @property
-    def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,)."""
-        return self.weight_state.weights
-
-    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses, sizes = samples = sample_losses(self.evaluator.criterion, outputs, targets)
-        if not self.training:
-            return samples.mean()
-        step = self.weight_state.begin_step(index, losses, self, sizes)
-        return self.weight_state.weighted_mean(step, self._batch_weights(step, losses), losses, outputs)
-
-    def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
-        """The weights of a batch, (g,)."""
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         return torch.ones_like(step.index, dtype=losses.dtype)
-
-    def summary(self) -> Summary:
-        """Statistics of the weights; see ``adiw.ADIW.summary``."""
-        return self.weight_state.summary()
 
 
 class Random(Uniform):
@@ -82,7 +46,7 @@ class Random(Uniform):
     1.0
     """
 
-    def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         weights = rectified_gaussian(len(step.index), losses, self.randomness.on(losses.device), step.is_sample)
         return self.weight_state.store(step, weights, step.finite)
 
@@ -126,14 +90,12 @@ class Fixed(Uniform):
         num_train: int,
         *,
         weights: Tensor,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        generator: Generator | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(model, criterion, val_set, num_train, forward=forward)
+        super().__init__(model, criterion, val_set, num_train, **options)
         self.weight_state.weights.copy_(_check_weights(weights, num_train))
 
-    def _batch_weights(self, step: Step, losses: Tensor) -> Tensor:
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         return self.weight_state.read_weights(step)
 
 

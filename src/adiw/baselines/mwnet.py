@@ -10,21 +10,17 @@ from torch import Generator, Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from adiw.argument_checks import is_positive
-from adiw.baselines.functional_model import FunctionalModel
-from adiw.reweighting.dataset_cache import CACHE_BYTES, map_tensors
+from adiw.baselines.functional_model import GradientBaseline
+from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.loss_shapes import Criterion
-from adiw.reweighting.model_evaluator import Forward, move_to_device_of
-from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.model_evaluator import move_to_device_of
 from adiw.reweighting.step import Step
-from adiw.reweighting.summary import Summary
-from adiw.reweighting.validation_stream import ValidationStream
-from adiw.reweighting.weight_state import WeightState
 
 HIDDEN = 100
 
 
-class MWNet(nn.Module):
+class MWNet(GradientBaseline):
     """w_i = V(loss_i; psi), where psi lowers the validation loss after a virtual step (Shu et al. 2019).
 
     V is Linear(1, 100)-ReLU-Linear(100, 1)-sigmoid on the detached loss of the training pass. In each step
@@ -51,6 +47,8 @@ class MWNet(nn.Module):
     True
     """
 
+    runs_batch, bound = "MWNet takes a virtual step on the training batch", 1.0
+
     def __init__(
         self,
         model: nn.Module,
@@ -60,13 +58,8 @@ class MWNet(nn.Module):
         *,
         optimizer: Optimizer | None = None,
         learning_rate: float | None = None,
-        forward: Forward | None = None,
-        val_batch: int = 256,
-        cache_bytes: int = CACHE_BYTES,
-        val_workers: int = 0,
-        generator: Generator | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__()
         if (optimizer is None) == (learning_rate is None):
             raise ValueError(
                 "MWNet needs the learning rate of its virtual step: pass either optimizer=, whose current learning "
@@ -74,39 +67,19 @@ class MWNet(nn.Module):
             )
         if learning_rate is not None and not is_positive(learning_rate):
             raise ValueError(f"learning_rate must be a positive number, got {learning_rate!r}")
+        super().__init__(model, criterion, val_set, num_train, **options)
         self.optimizer, self.learning_rate = optimizer, learning_rate
-        self.functional = FunctionalModel(model, criterion, forward)
-        generator = ResumableGenerator(generator).on(torch.device("cpu"))
-        self.val_stream = ValidationStream(val_set, val_batch, None, generator, cache_bytes, val_workers)
-        self.network = start_network(generator)
+        self.network = start_network(self.randomness.on(torch.device("cpu")))
         self.adam = Adam(self.network.parameters(), lr=1e-3, weight_decay=1e-4)
-        self.weight_state = WeightState(num_train, "MWNet()")
         move_to_device_of(model, self)
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the passes with ``torch.compile(*args, **kwargs)``; see ``FunctionalModel.compile``."""
-        self.functional.compile(*args, **kwargs)
-
-    @property
-    def weights(self) -> Tensor:
-        """The last weight of every training sample, (num_train,), between 0 and 1; one for samples not seen yet."""
-        return self.weight_state.weights
-
-    def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
-        """mean(V * loss) of a batch: a scalar, ready for backward."""
-        evaluator = self.functional.evaluator
-        losses = evaluator.losses(outputs, targets)
-        if not self.training:
-            return losses.mean()
-        batch = evaluator.training_batch(inputs, targets, "MWNet takes a virtual step on the training batch")
-        step = self.weight_state.begin_step(index, losses, self)
+    def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         if step.starts_group:
             self.functional.refuse_batch_norm()
         values = torch.where(step.local_finite, losses, 0).detach()
         self._learn(step, values, batch, outputs)
         (weights,) = step.processes.gather([self._evaluate(values).detach()], [1.0])
-        weights = self.weight_state.store(step, weights, step.finite)
-        return self.weight_state.weighted_mean(step, weights, losses, outputs)
+        return self.weight_state.store(step, weights, step.finite)
 
     def _learn(self, step: Step, values: Tensor, batch: Any, outputs: Any) -> None:
         """One step of Adam on psi, from the losses ``values`` (n,) of the training batch."""
@@ -137,10 +110,6 @@ class MWNet(nn.Module):
             weights: Tensor = self.network(column)[:, 0]
             return weights.to(values.dtype)
 
-    def summary(self) -> Summary:
-        """Statistics of the weights; see ``adiw.ADIW.summary``."""
-        return self.weight_state.summary(self.val_stream, bound=1.0)
-
     def get_extra_state(self) -> tuple[dict[str, Any]]:
         return one_value({"adam": self.adam.state_dict()})
 
@@ -150,7 +119,8 @@ class MWNet(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> MWNet:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self._load_adam(self.adam.state_dict())
+        if hasattr(self, "adam"):  # made last in the constructor
+            self._load_adam(self.adam.state_dict())
         return self
 
     def _load_adam(self, state: dict[str, Any]) -> None:

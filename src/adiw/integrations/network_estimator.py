@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,6 +37,7 @@ from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mas
 from adiw.label_audit import Audit
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.transforms import Transform
+from adiw.user_code import warn_user
 
 FEWEST_TO_STOP = 20  # trusted samples: a fifth of fewer is too few to choose an epoch by
 EPOCHS = 20  # at least this many within max_steps, so that there is a choice
@@ -165,11 +165,9 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         if X_val is None and y_val is None:
             mask = trusted_mask(trusted, count)
             if not mask.any():
-                warnings.warn(
+                warn_user(
                     f"{type(self).__name__}.fit without trusted samples trains with weights of one: pass X_val= and "
-                    "y_val=, a few samples with correct targets, or trusted=, a mask of such rows of X",
-                    UserWarning,
-                    stacklevel=3,
+                    "y_val=, a few samples with correct targets, or trusted=, a mask of such rows of X"
                 )
             return rows, None, mask
         if trusted is not None:
@@ -204,11 +202,9 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         if not self.early_stopping or not num_trusted:
             return 0
         if num_trusted < FEWEST_TO_STOP:
-            warnings.warn(
+            warn_user(
                 f"early_stopping needs {FEWEST_TO_STOP} trusted samples or more, got {num_trusted}: none is held "
-                "out, and the last epoch is kept",
-                UserWarning,
-                stacklevel=4,
+                "out, and the last epoch is kept"
             )
             return 0
         return min(max(round(self.validation_fraction * num_trusted), 1), num_trusted - 1)

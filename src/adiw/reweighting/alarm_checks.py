@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from adiw.reweighting.evaluation_pass import evaluate_dataset
 from adiw.reweighting.group_table import Groups, group_rows
 from adiw.reweighting.sample_record import EARLY_STEPS
 from adiw.reweighting.summary import Summary
+from adiw.user_code import warn_user
 
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
@@ -56,7 +56,7 @@ class AlarmChecks:
         for alarm in found:
             if alarm.name not in self.raised:
                 self.raised.add(alarm.name)
-                warnings.warn(str(alarm), stacklevel=4)  # the caller of summary()
+                warn_user(str(alarm))
         return replace(summary, alarms=tuple(found), groups=tables)
 
     def _class_alarms(self, method: ADIW, labels: Tensor, predicted: Tensor, weights: Tensor) -> list[Alarm]:

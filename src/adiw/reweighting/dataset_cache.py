@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
+
+from adiw.user_code import warn_user
 
 CACHE_BYTES = 2**30
 READ_SIZE = 64  # batch size of the loader
@@ -84,11 +85,10 @@ def _batches(dataset: Any, order: Sequence[int], workers: int) -> Iterator[Any]:
 
 def _warn_if_slow(count: int, size: int, cache_bytes: int, workers: int) -> None:
     if not workers:
-        warnings.warn(
+        warn_user(
             f"the {count:,} trusted samples take {size:,} bytes, more than cache_bytes={cache_bytes}: they are read "
             f"while the model waits. Pass cache_bytes={size} to keep them on its device, or val_workers to read them "
-            "in worker processes (adiw run: --workers)",
-            stacklevel=5,  # the line that constructs the method
+            "in worker processes (adiw run: --workers)"
         )
 
 

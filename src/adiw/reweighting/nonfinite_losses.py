@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 from torch import Tensor
 
 from adiw.reweighting.summary import name_indices
+from adiw.user_code import warn_user
 
 
 def warn_of_nonfinite(kind: str, counts: Tensor, warned: dict[str, int], named: bool = True) -> int:
@@ -18,8 +17,5 @@ def warn_of_nonfinite(kind: str, counts: Tensor, warned: dict[str, int], named: 
     if total and total >= 2 * warned.get(kind, 0):
         warned[kind] = total
         names = f"; {kind} samples: {name_indices(counts)}" if named else ""
-        warnings.warn(
-            f"{total} {kind} losses so far were not finite and were excluded{names}",
-            stacklevel=4,  # the caller of the method's summary()
-        )
+        warn_user(f"{total} {kind} losses so far were not finite and were excluded{names}")
     return total

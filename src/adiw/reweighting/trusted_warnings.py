@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from adiw.reweighting.summary import name_indices
+from adiw.user_code import warn_user
 
 FEW = 10  # with fewer trusted samples only a very large difference of the losses is evidence
 
@@ -30,11 +30,10 @@ def class_labels(batch: Any) -> Tensor | None:
 def warn_if_few(count: int) -> None:
     """Warn of fewer than ``FEW`` trusted samples."""
     if count < FEW:
-        warnings.warn(
+        warn_user(
             f"only {count} trusted sample{'s' * (count > 1)}: an estimate from so few losses is unreliable, and the "
             "default keeps all weights near one unless they differ strongly from the training losses. Check the "
-            "labels of more samples: 100 are a good start",
-            stacklevel=3,  # the line that constructs the method
+            "labels of more samples: 100 are a good start"
         )
 
 
@@ -64,11 +63,10 @@ def warn_if_one_class(labels: Tensor | None) -> bool:
     """Warn of trusted labels (m,) that are all equal. Returns whether they are."""
     one = labels is not None and len(labels) > 1 and bool((labels == labels[0]).all())
     if one and labels is not None:
-        warnings.warn(
+        warn_user(
             f"all {len(labels)} trusted samples are of class {int(labels[0])}: samples of the other classes are not "
             "matched with any of their own class, and the default lowers their weights. Draw trusted samples at "
-            "random from the data that counts, so that they have all of its classes",
-            stacklevel=3,
+            "random from the data that counts, so that they have all of its classes"
         )
     return one
 
@@ -86,10 +84,9 @@ def warn_of_missing_classes(trusted: Tensor | None, train: Tensor, factors: Tens
     found = set(missing.nonzero().flatten().tolist())
     if not found <= known:
         low, high = (f"{float(end):.2f}" for end in factors[missing].aminmax())
-        warnings.warn(
+        warn_user(
             f"no trusted sample is of class {name_indices(missing)}, but training samples are: their weights are now "
             f"multiplied by {low if low == high else f'{low} to {high}'}. That is right if the data that counts does "
-            "not have them; otherwise add trusted samples of each class",
-            stacklevel=3,  # the caller of summary()
+            "not have them; otherwise add trusted samples of each class"
         )
     return found | known
