@@ -9,15 +9,18 @@ import pytest
 import torch
 
 from adiw.data import Samples
+from adiw.experiments import data_check
 from adiw.experiments.data_check import Finding, check_data, features
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
 from adiw.reweighting import quick_model
+from tests.cli.images import write_images
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick_model, "CHECKS", (100,))
+    for module in (quick_model, data_check):
+        monkeypatch.setattr(module, "CHECKS", (100,))
 
 
 def splits(**given: object) -> Splits:
@@ -33,6 +36,23 @@ def test_a_sound_data_set_has_no_warning_but_that_of_few_samples() -> None:
     assert list(found) == ["class mix", "duplicates", "inputs", "labels", "trusted samples"]
     assert [name for name, each in found.items() if each.warns] == ["trusted samples"]
     assert "would be seen with about" in found["labels"].sentence
+
+
+def test_each_step_of_the_quick_models_is_reported() -> None:
+    seen: list[tuple[str, int, int]] = []
+    check_data(splits(shift="none"), 0.3, 0, lambda *progress: seen.append(progress))
+    assert seen == [("quick model, step", step, 200) for step in range(1, 201)]
+
+
+def test_image_files_are_reported_as_they_are_read(tmp_path: Path) -> None:
+    write_images(tmp_path)
+    data, seen = splits(dataset="imagefolder", path=str(tmp_path), trusted=6), []
+    check_data(data, 0.3, 0, lambda *progress: seen.append(progress))
+    sizes = [int((~data.is_trusted).sum()), 6]
+    reading = [("reading, image", done, size) for size in sizes for done in range(1, size + 1)]
+    comparing = [("comparing, image", done, size) for size in sizes[::-1] for done in range(1, size + 1)]
+    steps = [("quick model, step", step, 200) for step in range(1, 201)]
+    assert seen == reading + steps + comparing
 
 
 def test_wrong_labels_are_found_and_nothing_else() -> None:

@@ -29,10 +29,12 @@ from skorch.callbacks import LRScheduler
 
 from adiw import Features
 from adiw.divergences import KL
+from adiw.integrations import audit_rows
 from adiw.integrations.network_training import BestEpoch
 from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
 from adiw.integrations.skorch import ReweightedNet
 from adiw.label_audit import ranking_quality
+from adiw.reweighting import quick_model
 
 MARGIN = 0.10  # of accuracy on digits with 40% wrong labels, over the same classifier without trusted samples
 untrusted = pytest.mark.filterwarnings(r"ignore:\w+.fit without trusted samples:UserWarning")
@@ -525,6 +527,22 @@ def audited(model: Any, X: Any, wrong: np.ndarray) -> Any:
     rest = found.order
     assert ranking_quality(found.losses[rest], wrong[rest])[0] > 0.9  # 0.5 by chance
     return found
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_verbose_audit_says_what_it_does(
+    verbose: int, blobs: Noisy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_rows, "SECONDS", -1.0)  # every line
+    monkeypatch.setattr(quick_model, "_shared", {})  # its result would be that of another test
+    data = scaled(blobs)
+    model = data.fit(small(epochs=1, verbose=verbose))
+    capsys.readouterr()
+    model.audit(data.X)
+    steps = [f"audit: quick model, step {step} of 900" for step in range(1, 901)]
+    reading = [f"audit: evaluating, sample {done} of 400" for done in (256, 400)]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [*reading, *steps, "audit: neighbours, sample 400 of 400"] * verbose
 
 
 def test_the_audit_of_a_table_finds_the_wrong_labels(blobs: Noisy) -> None:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import adiw
 from adiw.label_audit import ranking_quality
+from adiw.reweighting import quick_model
 from adiw.reweighting.evaluation_pass import DIMENSIONS, evaluate_samples, nearest_others
 
 COUNT, TRUSTED = 400, 60
@@ -105,15 +106,18 @@ def test_another_training_set_is_refused(task: Task, make: Any, error: type[Exce
         adiw.audit(task.reweight, make(task))
 
 
-def test_columns_and_progress(task: Task) -> None:
-    seen: list[tuple[int, int]] = []
+def test_columns_and_progress(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick_model, "_shared", {})  # its result would be that of another test
+    seen: list[tuple[str, int, int]] = []
     found = adiw.audit(
         task.reweight,
         task.train_set,
         columns=lambda i: {"first": float(task.x[i, 0])},
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda *progress: seen.append(progress),
     )
-    assert seen == [(256, 460), (460, 460)]
+    assert seen[:2] == [("evaluating, sample", 256, 460), ("evaluating, sample", 460, 460)]
+    assert seen[2:-1] == [("quick model, step", step, 900) for step in range(1, 901)]
+    assert seen[-1] == ("neighbours, sample", 400, 400)
     first = int(found.order[0])
     assert found.table(1)["column first"] == [str(float(task.x[first, 0]))]
 

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import smooth_l1_loss
 
 from adiw.reweighting import quick_model
+from adiw.reweighting.progress import OnProgress
 from adiw.reweighting.quick_model import (
     comparable_losses,
     draw_folds,
@@ -47,13 +48,13 @@ def test_numbers_are_predicted_in_any_unit() -> None:
     assert out_of_fold_losses(x, 1000 * y + 5, fold, generator)[-1] == pytest.approx(losses, rel=0.05, abs=0.01)
 
 
-def test_each_fold_has_its_share_of_trusted_samples_and_is_reported() -> None:
+def test_each_fold_has_its_share_of_trusted_samples_and_each_step_is_reported() -> None:
     calls: list[int] = []
     x, y, fold, generator = draw()
     assert fold[:20].bincount().tolist() == [4] * 5
     assert fold[20:].bincount().tolist() == [36] * 5
-    out_of_fold_losses(x, y, fold, generator, done=lambda: calls.append(1))
-    assert len(calls) == 4
+    out_of_fold_losses(x, y, fold, generator, after_step=lambda: calls.append(1))
+    assert len(calls) == 300
 
 
 def test_wrong_labels_have_large_losses_and_trusted_ones_those_of_right_labels() -> None:
@@ -81,7 +82,7 @@ def test_columns_that_do_not_vary_or_are_not_finite_are_zero() -> None:
 def test_trainings_on_the_same_samples_share_the_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def losses_of(x: Tensor, y: Tensor, is_trusted: Tensor) -> Tensor:
+    def losses_of(x: Tensor, y: Tensor, is_trusted: Tensor, progress: OnProgress) -> Tensor:
         calls.append(len(x))
         return x.sum(1) + y + is_trusted.float()
 

@@ -51,6 +51,15 @@ def trained(noise: float, join: bool, divergence: str | None, skew: bool = False
     return reweight, networks[1], parts["held_out"]
 
 
+def test_the_samples_that_each_model_has_evaluated_are_reported() -> None:
+    reweight, uniform, held_out = trained(0.5, False, None)
+    seen: list[tuple[str, int, int]] = []
+    reweight.verdict({"uniform": uniform}, held_out, progress=lambda *progress: seen.append(progress))
+    batches = [256, 512, 600]
+    names = ("model", "uniform")
+    assert seen == [(f"{name}: evaluating, sample", done, 600) for name in names for done in batches]
+
+
 def test_wrong_labels_are_a_shift_where_trusted_samples_are_not_trained_on() -> None:
     """The default then overcorrects: more than half of the weight is on the smallest third of the losses."""
     verdict = trained(0.5, False, None)[0].verdict()

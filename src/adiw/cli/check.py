@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adiw.cli.console import one_line_errors, progress_bar
+from adiw.cli.console import on_bars, one_line_errors, progress_bar
 from adiw.cli.data_argument import HELP, with_data
 from adiw.cli.run import DataRoot, Quiet
 from adiw.cli.settings_options import flag, settings_options
@@ -16,7 +16,6 @@ from adiw.experiments.data_check import Finding, check_data
 from adiw.experiments.settings import HOLD_OUT, resolve
 from adiw.experiments.splits import load_splits
 from adiw.reports.grid import Box, Grid, Head, to_text
-from adiw.reweighting.quick_model import CHECKS
 
 MOST_CLASSES = 20  # in the table
 
@@ -36,9 +35,8 @@ def check(
     with one_line_errors():
         settings = resolve(with_data(given, data))
         splits = load_splits(settings, data_root)
-        with progress_bar("checks", quiet or as_json) as bar:
-            task = bar.add_task("quick model", total=2 * len(CHECKS), note="")
-            found = check_data(splits, HOLD_OUT, settings.seed, lambda: bar.update(task, advance=1))
+        with progress_bar("", quiet or as_json) as bar:
+            found = check_data(splits, HOLD_OUT, settings.seed, on_bars(bar))
     if as_json:
         print(json.dumps({"classes": list(splits.data.classes), "findings": [asdict(each) for each in found]}))
         return

@@ -7,13 +7,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from adiw.data import DataError
 from adiw.distributed.process_group import current_processes
@@ -128,6 +136,18 @@ class TimedLines:
         if not self.quiet and time.monotonic() - self.last >= self.seconds:
             self.last = time.monotonic()
             say(text)
+
+
+def on_bars(bar: Progress) -> Callable[..., None]:
+    """A function (what, done, total, note) that shows each kind of work in a bar of its own."""
+    tasks: dict[str, TaskID] = {}
+
+    def show(what: str, done: int, total: int, note: str = "") -> None:
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, note="")
+        bar.update(tasks[what], completed=done, total=total, note=note)
+
+    return show
 
 
 def progress_bar(unit: str, quiet: bool) -> Progress:

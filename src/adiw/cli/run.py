@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 
-from adiw.cli.console import StopRequest, TimedLines, one_line_errors, progress_bar, say
+from adiw.cli.console import StopRequest, TimedLines, on_bars, one_line_errors, progress_bar, say
 from adiw.cli.data_argument import HELP, data_name, with_data
 from adiw.cli.settings_options import check_used, flag, settings_options
 from adiw.distributed.process_group import current_processes
@@ -136,14 +136,8 @@ def run(
 
 def _bars(bar: Progress) -> Callable[[str, dict[str, Any]], None]:
     """A function that shows the progress of a run in a bar of its own."""
-    tasks: dict[str, TaskID] = {}
-
-    def show(method: str, row: dict[str, Any]) -> None:
-        if method not in tasks:
-            tasks[method] = bar.add_task(method, note="")
-        bar.update(tasks[method], completed=row["epoch"], total=row["epochs"], note=f"accuracy {row['accuracy']:.2f}")
-
-    return show
+    show = on_bars(bar)
+    return lambda method, row: show(method, row["epoch"], row["epochs"], f"accuracy {row['accuracy']:.2f}")
 
 
 def with_divergence(given: dict[str, Any], divergence: str | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,9 +11,12 @@ from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits
+from adiw.reweighting.progress import OnProgress, counted, each, silent
 from adiw.reweighting.quick_model import (
+    CHECKS,
     MOST_TRAIN,
     MOST_TRUSTED,
+    STEP,
     draw_folds,
     features_of,
     out_of_fold_losses,
@@ -38,20 +40,21 @@ class Finding:
     figures: dict[str, Any]
 
 
-def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], None] = lambda: None) -> list[Finding]:
+def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress = silent) -> list[Finding]:
     """The findings. A run holds out the share ``hold_out`` of the trusted samples.
 
-    ``done`` is called each time that a quick model is evaluated.
+    ``progress`` is called with what is done, how much so far, and of how many.
     """
     others = ~splits.is_trusted
     train = splits.train.subset(others.nonzero().flatten())
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
-    x = standardised(torch.cat([features(part) for part in parts]))
+    x = standardised(torch.cat([features(part, progress) for part in parts]))
     is_trusted = torch.tensor([False, True]).repeat_interleave(torch.tensor([len(part) for part in parts]))
     fold, y = draw_folds(is_trusted, generator), torch.cat([part.y for part in parts])
-    losses = out_of_fold_losses(x, y, fold, generator, done=done)[-1]
-    scores = out_of_fold_losses(x, is_trusted.long(), fold, generator, done=done)[-1]
+    step = counted(progress, STEP, 2 * CHECKS[-1])
+    losses = out_of_fold_losses(x, y, fold, generator, after_step=step)[-1]
+    scores = out_of_fold_losses(x, is_trusted.long(), fold, generator, after_step=step)[-1]
     chance = torch.where(is_trusted, (-scores).exp(), 1 - (-scores).exp())  # of being trusted
     chance = chance.round(decimals=DIGITS)  # equal inputs have equal chances, but for rounding
     inputs = loss_distance(-chance[~is_trusted], -chance[is_trusted])
@@ -59,7 +62,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
         inputs = replace(inputs, p_value=1.0)
     return [
         _class_mix(train.y, splits.trusted.y, splits.data.classes),
-        _duplicates(train, splits.trusted),
+        _duplicates(train, splits.trusted, progress),
         _shift("inputs", "their inputs", inputs),
         _shift(
             "labels",
@@ -70,11 +73,12 @@ def check_data(splits: Splits, hold_out: float, seed: int, done: Callable[[], No
     ]
 
 
-def features(samples: Samples | ImageFiles) -> Tensor:
+def features(samples: Samples | ImageFiles, progress: OnProgress = silent) -> Tensor:
     """(n, d) inputs of the quick model."""
     if isinstance(samples, Samples):
         return features_of(samples.x)
-    return torch.cat([features_of(samples[k][0][None]) for k in range(len(samples))])
+    rows = each(range(len(samples)), progress, "reading, image")
+    return torch.cat([features_of(samples[k][0][None]) for k in rows])
 
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
@@ -108,11 +112,11 @@ def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Find
     )
 
 
-def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles) -> Finding:
+def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, progress: OnProgress) -> Finding:
     label_of: dict[bytes, set[int]] = {}
-    for digest, label in zip(_digests(trusted), trusted.y.tolist(), strict=True):
+    for digest, label in zip(_digests(trusted, progress), trusted.y.tolist(), strict=True):
         label_of.setdefault(digest, set()).add(label)
-    pairs = [(digest, label) for digest, label in zip(_digests(train), train.y.tolist(), strict=True)]
+    pairs = [(digest, label) for digest, label in zip(_digests(train, progress), train.y.tolist(), strict=True)]
     copies = [label in label_of[digest] for digest, label in pairs if digest in label_of]
     figures = {"copies": len(copies), "other_label": copies.count(False)}
     if not copies:
@@ -122,10 +126,11 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles) -> F
     return Finding("duplicates", True, text + advice, figures)
 
 
-def _digests(samples: Samples | ImageFiles) -> list[bytes]:
+def _digests(samples: Samples | ImageFiles, progress: OnProgress) -> list[bytes]:
     """A digest of the content of each sample, without its label."""
     if isinstance(samples, ImageFiles):
-        return [hashlib.sha256(path.read_bytes()).digest() for path in samples.paths]
+        files = each(samples.paths, progress, "comparing, image")
+        return [hashlib.sha256(path.read_bytes()).digest() for path in files]
     return [hashlib.sha256(row.tobytes()).digest() for row in samples.x.contiguous().numpy()]
 
 

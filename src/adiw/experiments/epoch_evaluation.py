@@ -42,10 +42,10 @@ class Evaluation:
         self.sets = [self._to_device(self._local_part(samples)) for samples in sets]
         self.figures = torch.zeros(len(sets), 3, dtype=torch.float64, device=device)
         self.right = torch.zeros(sum(self.sizes[1:]), dtype=torch.float64, device=device)
-        in_memory = all(isinstance(samples, Samples) for samples in sets)
-        self._work = Captured(self._evaluate, lambda line: None) if capture and in_memory else self._evaluate
+        self.captured = capture and all(isinstance(samples, Samples) for samples in sets)
+        self._work = Captured(self._evaluate, lambda line: None) if self.captured else self._evaluate
         self.timer = DeviceTimer(device)
-        self.on_batch: Callable[[], None] = lambda: None  # before each batch; may raise
+        self.on_batch: Callable[[int, int], None] = lambda done, total: None  # before each batch; may raise
 
     def queue(self) -> None:
         """Queue an evaluation.
@@ -80,9 +80,11 @@ class Evaluation:
 
     def batches(self, samples: AnySamples) -> Iterator[tuple[Tensor, Tensor]]:
         """All of these samples in order, on the device, without augmentation."""
-        for batch in read(samples, self.device, self.workers):
-            self.on_batch()
-            yield batch
+        done = 0
+        for x, y in read(samples, self.device, self.workers):
+            self.on_batch(done, len(samples))
+            yield x, y
+            done += len(y)
 
     def _evaluate(self) -> None:
         with torch.compiler.set_stance("force_eager"):  # another batch size would compile again

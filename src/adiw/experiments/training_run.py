@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -35,10 +34,11 @@ from adiw.reweighting.alarms import Alarm
 from adiw.reweighting.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.progress import at_most_every
 from adiw.reweighting.quick_model import draw_samples, features_of
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
-BETWEEN = 0.25  # seconds between two reports of the step
+BETWEEN = 0.25  # seconds between two reports
 COMPILED_VERSIONS = 64  # versions of the same code that torch.compile may cache
 FINE_TUNE_BATCH, FINE_TUNE_RATE = 8, 0.1  # the best, or close to it, on the development half of the gauntlet
 WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
@@ -73,7 +73,7 @@ class TrainingRun:
         self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
         self.compiled = compiled
         self.processes = current_processes()
-        self.stage, self.reported = stage, time.monotonic()
+        self.tell = at_most_every(BETWEEN, stage)
         self.stop = StopCheck(stop, self.processes)
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -155,8 +155,8 @@ class TrainingRun:
             self.fine_tuning = loop(trusted, FINE_TUNE_BATCH, uniform, build_optimizer(settings, self.model))
         capture = isinstance(self.loop.step, Captured)
         self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
-        if not capture:  # a captured evaluation is queued as a whole
-            self.evaluation.on_batch = self.stop.in_one_process
+        if not self.evaluation.captured:  # a captured evaluation is queued as a whole
+            self.evaluation.on_batch = self._before_batch
         flipped = self.splits.shifted.flipped.to(self.device)
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
@@ -193,11 +193,14 @@ class TrainingRun:
         return self.loop, len(self.train_set), learning_rate(self.settings, self.epoch)
 
     def _after_step(self, done: int, total: int) -> None:
-        """Report the step, at most every ``BETWEEN`` seconds, and raise ``Stopped`` if a stop is requested."""
-        if time.monotonic() - self.reported > BETWEEN:
-            self.reported = time.monotonic()
-            self.stage(f"epoch {self.epoch + 1}, step {done} of {total}")
+        """Report the step, and raise ``Stopped`` if a stop is requested."""
+        self.tell(f"epoch {self.epoch + 1}, step", done, total)
         self.stop.after_step()
+
+    def _before_batch(self, done: int, total: int) -> None:
+        """Report what is evaluated, and raise ``Stopped`` if a stop is requested."""
+        self.tell("evaluating, sample", done, total)
+        self.stop.in_one_process()
 
     def queue_epoch(self) -> None:
         """Queue an epoch of training, or the rest of a resumed one, and its evaluation on the device.
@@ -285,6 +288,7 @@ class TrainingRun:
             losses,
             last,
             None if unseen is None else unseen[:count],
+            self.tell,
             is_trusted=splits.is_trusted.numpy(),
             trusted=trusted,
             source=source.numpy(),
@@ -304,7 +308,7 @@ class TrainingRun:
         if isinstance(splits.train, Samples) and bool(is_trusted.any()) and self.method.trains_on != "trusted":
             place = draw_samples(is_trusted)
             x = features_of(splits.train.x[place.to(splits.train.x.device)].cpu())
-            return by_quick_model(is_trusted, splits.train.y.cpu(), place, x)
+            return by_quick_model(is_trusted, splits.train.y.cpu(), place, x, self.tell)
         if not isinstance(self.reweight, ADIW):
             return None
         state = self.reweight.weight_state

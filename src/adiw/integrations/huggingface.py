@@ -23,6 +23,7 @@ from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
 from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.versions import require
 
 require("transformers", "5.6", "hf")
@@ -130,7 +131,12 @@ class ReweightingMixin(Trainer):
             raise RuntimeError("there are no weights before training starts: call trainer.train() first")
         return self.method.weights
 
-    def audit(self, names: Sequence[str] = (), columns: Callable[[int], Mapping[str, Any]] | None = None) -> Audit:
+    def audit(
+        self,
+        names: Sequence[str] = (),
+        columns: Callable[[int], Mapping[str, Any]] | None = None,
+        progress: OnProgress = silent,
+    ) -> Audit:
         """The audit of the training set after ``train``, in one process; arguments as for ``adiw.audit``."""
         if self.method is None:
             raise RuntimeError("there is nothing to audit before training starts: call trainer.train() first")
@@ -139,7 +145,7 @@ class ReweightingMixin(Trainer):
         dataset = loader.dataset if find_indexed(loader.dataset) else Indexed(loader.dataset)
         collate = CollateWithIndex(apart(loader.collate_fn))
         batches: Any = DataLoader(dataset, self.args.per_device_eval_batch_size, collate_fn=collate)
-        return audit(self.method, batches, names=names, columns=columns)
+        return audit(self.method, batches, names=names, columns=columns, progress=progress)
 
     def compute_loss(
         self,

@@ -15,6 +15,7 @@ from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.audit import audit
 from adiw.reweighting.indexed_with_trusted import Indexed, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.versions import require
 
 require("lightning", "2.4", "lightning")
@@ -62,10 +63,14 @@ class Reweighting(Callback):
         return self._started_method()(outputs, targets, index, inputs)
 
     def audit(
-        self, train_set: Any, names: Sequence[str] = (), columns: Callable[[int], Mapping[str, Any]] | None = None
+        self,
+        train_set: Any,
+        names: Sequence[str] = (),
+        columns: Callable[[int], Mapping[str, Any]] | None = None,
+        progress: OnProgress = silent,
     ) -> Audit:
         """The audit of the training set after ``fit``; arguments as for ``adiw.audit``."""
-        return audit(self._started_method(), train_set, names=names, columns=columns)
+        return audit(self._started_method(), train_set, names=names, columns=columns, progress=progress)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Create the method, or keep the one of an earlier fit of this module; restore a checkpoint's state."""

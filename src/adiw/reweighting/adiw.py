@@ -34,6 +34,7 @@ from adiw.reweighting.loss_shapes import (
     sample_losses,
 )
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_record import SampleRecord, class_columns
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
@@ -503,7 +504,12 @@ class ADIW(nn.Module):
         figures = self.weight_state.summary(self.val_stream, self.bound, self.estimator.last)
         return self.alarm_checks.check(self, figures, self.bound, groups)
 
-    def verdict(self, references: Mapping[str, nn.Module] | None = None, held_out: Any = None) -> Verdict:
+    def verdict(
+        self,
+        references: Mapping[str, nn.Module] | None = None,
+        held_out: Any = None,
+        progress: OnProgress = silent,
+    ) -> Verdict:
         """Whether training and trusted samples differ, whether the weights remove that, and whether the model helps.
 
         Call it at the end of training. ``print`` shows it as one sentence.
@@ -511,8 +517,9 @@ class ADIW(nn.Module):
         Args:
             references: models that were trained without weights, by name; the first is what you would use instead.
             held_out: trusted samples that no model was trained on, a data set as ``val_set``.
+            progress: called with what is done, how much so far, and of how many; ``print`` prints them.
         """
-        return verdict_of(self, references, held_out)
+        return verdict_of(self, references, held_out, progress)
 
     def _trusted_labels(self, ranks: RankEstimator) -> Tensor | None:
         """The labels of all trusted samples (m,), -1 for one that was not trained on yet; None if unknown."""

@@ -17,6 +17,7 @@ from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.quick_model import comparable_losses, draw_samples, features_of
 from adiw.reweighting.sample_record import EARLY_STEPS
 
@@ -30,7 +31,7 @@ def audit(
     names: Sequence[str] = (),
     columns: Callable[[int], Mapping[str, Any]] | None = None,
     numbering: str = "index in the training set, from 0",
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress = silent,
 ) -> Audit:
     """Rank the training samples, the likeliest wrong label first.
 
@@ -41,7 +42,8 @@ def audit(
         columns: ``columns(index)`` describes a sample as a mapping, e.g. the row of its table. It is called for the
             first thousand samples of the ranking.
         numbering: whose numbers the indices are, for the table.
-        progress: called with the number of samples read so far and their total.
+        progress: called with what is done, how much so far and of how many, such as ("evaluating, sample", 256, 460);
+            ``progress=print`` prints them.
 
     The score of a sample is its mean loss over all training passes and a last pass in evaluation mode: a label that
     the network has memorised in the end still has a large mean. ``audit.cutoff`` needs trusted samples that are
@@ -65,8 +67,8 @@ def audit(
     check_whole(evaluator.model, "an audit")
     inputs = ChosenInputs(is_trusted)
     parameter = next(evaluator.model.parameters(), reweight.weights)
-    batches = _batches(loader, index, inputs, parameter.device, state.num_train, progress)
-    found = evaluate_samples(evaluator.model, evaluator.criterion, batches, evaluator.run)
+    batches = _batches(loader, index, inputs, parameter.device)
+    found = evaluate_samples(evaluator.model, evaluator.criterion, batches, evaluator.run, progress, state.num_train)
     positions = torch.cat(index)
     if len(positions.unique()) < state.num_train:
         raise ValueError(
@@ -76,13 +78,14 @@ def audit(
     found = found.map(lambda tensor: torch.empty_like(tensor[: state.num_train]).index_copy_(0, positions, tensor))
     means = state.history.means(found.losses.to(reweight.weights.device)).cpu()
     targets, record = found.targets, getattr(reweight, "record", None)
-    unseen = by_quick_model(is_trusted, targets, inputs.place, inputs.read())
+    unseen = by_quick_model(is_trusted, targets, inputs.place, inputs.read(), progress)
     if unseen is None and record is not None:
         unseen = first_losses(record.early[:-1], state.seen_steps, state.seen_samples)
     made = make_audit(
         means,
         found,
         unseen,
+        progress,
         is_trusted=None if is_trusted is None else is_trusted.numpy(),
         trusted=None if is_trusted is None else losses_at(is_trusted, means if unseen is None else unseen, targets),
         names=names,
@@ -94,7 +97,9 @@ def audit(
     return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
 
 
-def make_audit(mean_losses: Tensor, last: EvaluatedSamples, unseen: Tensor | None, **more: Any) -> Audit:
+def make_audit(
+    mean_losses: Tensor, last: EvaluatedSamples, unseen: Tensor | None, progress: OnProgress = silent, **more: Any
+) -> Audit:
     """The audit of samples with these mean and unseen losses (n,) and this last pass; ``more``: further fields."""
     classes = last.targets is not None and not last.targets.is_floating_point()
     given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()
@@ -111,7 +116,7 @@ def make_audit(mean_losses: Tensor, last: EvaluatedSamples, unseen: Tensor | Non
     assert last.targets is not None
     first = torch.from_numpy(made.order[:FIRST].copy())
     neighbour, distance = torch.full((len(given),), -1), torch.full((len(given),), torch.nan)
-    neighbour[first], distance[first] = nearest_others(last.features, last.targets, first)
+    neighbour[first], distance[first] = nearest_others(last.features, last.targets, first, progress)
     return replace(made, neighbour=neighbour.numpy(), distance=distance.numpy())
 
 
@@ -153,7 +158,11 @@ def can_be_quick(x: Any) -> bool:
 
 
 def by_quick_model(
-    is_trusted: Tensor | None, targets: Tensor | None, place: Tensor | None, x: Tensor | None
+    is_trusted: Tensor | None,
+    targets: Tensor | None,
+    place: Tensor | None,
+    x: Tensor | None,
+    progress: OnProgress = silent,
 ) -> Tensor | None:
     """(n,) losses of the samples at ``place`` (k,) with inputs x (k, d), by quick models; nan elsewhere.
 
@@ -162,7 +171,7 @@ def by_quick_model(
     if is_trusted is None or targets is None or place is None or x is None or bool(is_trusted.all()):
         return None
     unseen = torch.full((len(is_trusted),), torch.nan)
-    unseen[place] = comparable_losses(x, targets[place], is_trusted[place])
+    unseen[place] = comparable_losses(x, targets[place], is_trusted[place], progress)
     return unseen
 
 
@@ -193,16 +202,8 @@ def trusted_in_training(reweight: Any) -> Tensor | None:
     return is_trusted.index_fill_(0, val_set.index, True)
 
 
-def _batches(
-    loader: Any,
-    index: list[Tensor],
-    inputs: ChosenInputs,
-    device: torch.device,
-    total: int,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[Any]:
+def _batches(loader: Any, index: list[Tensor], inputs: ChosenInputs, device: torch.device) -> Iterator[Any]:
     """Batches on the device without their indices, which are appended to ``index``; ``inputs`` keeps some inputs."""
-    done = 0
     for batch in loader:
         if isinstance(batch, Mapping):
             rest: Any = {key: value for key, value in batch.items() if key != "index"}
@@ -213,7 +214,4 @@ def _batches(
             raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
         index.append(found.long().cpu())
         inputs.add(rest[0] if isinstance(rest, tuple) else None, index[-1])
-        done += len(found)
         yield map_tensors(lambda tensor: tensor.to(device), rest)
-        if progress is not None:
-            progress(done, total)

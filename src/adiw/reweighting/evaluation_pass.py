@@ -16,6 +16,7 @@ from adiw.distributed.split_models import check_whole
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.loss_shapes import Criterion, no_autocast, per_sample_losses
 from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.transforms import LossValue
 
 BATCH = 256
@@ -49,16 +50,23 @@ class EvaluatedSamples:
 
 
 def evaluate_samples(
-    model: nn.Module, criterion: Criterion, batches: Iterable[Any], run: Callable[[Any], tuple[Any, ...]]
+    model: nn.Module,
+    criterion: Criterion,
+    batches: Iterable[Any],
+    run: Callable[[Any], tuple[Any, ...]],
+    progress: OnProgress = silent,
+    total: int = 0,
 ) -> EvaluatedSamples:
-    """The pass over these batches, in their order. ``run(batch)`` gives (outputs, targets, ...)."""
-    parts = []
+    """The pass over these batches of ``total`` samples, in order. ``run(batch)`` gives (outputs, targets, ...)."""
+    parts, done = [], 0
     with torch.no_grad(), evaluation_mode(model), _inputs_of_linear_layers(model) as hidden:
         for batch in batches:
             outputs, targets = run(batch)[:2]
             losses = per_sample_losses(criterion, outputs, targets)
             parts.append(_one(outputs, targets, losses, hidden))
             hidden.clear()
+            done += len(losses)
+            progress("evaluating, sample", done, total)
     if not parts:
         raise ValueError("there are no samples to evaluate: the data set is empty")
     columns = zip(*([getattr(part, field.name) for field in fields(part)] for part in parts), strict=True)
@@ -67,7 +75,11 @@ def evaluate_samples(
 
 
 def evaluate_dataset(
-    evaluator: ModelEvaluator, model: nn.Module, dataset: Any, index: Tensor | None = None
+    evaluator: ModelEvaluator,
+    model: nn.Module,
+    dataset: Any,
+    index: Tensor | None = None,
+    progress: OnProgress = silent,
 ) -> EvaluatedSamples:
     """Evaluate ``model`` on the samples at ``index``, with the criterion and forward function of ``evaluator``."""
     if not isinstance(model, nn.Module):
@@ -79,7 +91,7 @@ def evaluate_dataset(
     loader: DataLoader[Any] = DataLoader(dataset, batch_size=BATCH, generator=torch.Generator())
     batches = (map_tensors(lambda x: x.to(device), batch) for batch in loader)
     with no_autocast(device.type):
-        return evaluate_samples(own.model, own.criterion, batches, own.run)
+        return evaluate_samples(own.model, own.criterion, batches, own.run, progress, len(dataset))
 
 
 def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> EvaluatedSamples:
@@ -132,7 +144,9 @@ def _project(features: Tensor) -> Tensor:
     return projected
 
 
-def nearest_others(features: Tensor, labels: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+def nearest_others(
+    features: Tensor, labels: Tensor, queries: Tensor, progress: OnProgress = silent
+) -> tuple[Tensor, Tensor]:
     """(index, distance), (k,) each: the nearest sample with another label than each of ``queries`` (k,).
 
     Distances are divided by the median distance between samples. The index is -1 where all labels are the same.
@@ -150,4 +164,5 @@ def nearest_others(features: Tensor, labels: Tensor, queries: Tensor) -> tuple[T
         found = apart.masked_fill_(labels[chunk][:, None] == labels, torch.inf).min(1)
         distance.append(found.values / median)
         index.append(found.indices.where(found.values.isfinite(), -1))
+        progress("neighbours, sample", sum(map(len, index)), len(queries))
     return torch.cat(index), torch.cat(distance)

@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import adaptive_avg_pool2d, cross_entropy, smooth_l1_loss
 
 from adiw.matching.loss_ranks import rank_weights
+from adiw.reweighting.progress import OnProgress, counted, silent
 
 FOLDS, BATCH, HIDDEN = 5, 256, 64
 CHECKS = (20, 60, 150, 300)  # numbers of steps after which held-out samples are evaluated
@@ -22,6 +23,7 @@ ROUNDS = 3  # of ``comparable_losses``
 MOST_TRAIN, MOST_TRUSTED = 5000, 2000  # samples that it is trained on
 SIDE = 8  # pixels of the sides of its images
 WIDEST = 512  # columns: more are projected to so many
+STEP = "quick model, step"
 MOST_SHARED = 16  # results of ``comparable_losses`` that are kept
 _shared: dict[bytes, Tensor] = {}
 
@@ -55,7 +57,7 @@ def draw_samples(is_trusted: Tensor) -> Tensor:
     return torch.cat(found).sort().values
 
 
-def comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor) -> Tensor:
+def comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor, progress: OnProgress = silent) -> Tensor:
     """(n,) the loss of each sample, of classes or numbers y (n,), by a quick model that was not trained on it.
 
     From the second round on, samples count with the weight of the rank of their last loss, trusted ones as all
@@ -69,16 +71,16 @@ def comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor) -> Tensor:
     if key not in _shared:
         if len(_shared) == MOST_SHARED:
             del _shared[next(iter(_shared))]  # the oldest
-        _shared[key] = _comparable_losses(x, y, is_trusted)
+        _shared[key] = _comparable_losses(x, y, is_trusted, progress)
     return _shared[key].clone()
 
 
-def _comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor) -> Tensor:
+def _comparable_losses(x: Tensor, y: Tensor, is_trusted: Tensor, progress: OnProgress) -> Tensor:
     x, generator = standardised(x), Generator().manual_seed(0)
-    weights = torch.ones(len(x))
+    weights, after_step = torch.ones(len(x)), counted(progress, STEP, ROUNDS * CHECKS[-1])
     for _ in range(ROUNDS):
         fold = draw_folds(is_trusted, generator)
-        found = out_of_fold_losses(x, y, fold, generator, weights)
+        found = out_of_fold_losses(x, y, fold, generator, weights, after_step)
         losses = found[int(found[:, is_trusted].mean(1).argmin())]
         weights = rank_weights(losses[~is_trusted], losses[is_trusted]).at(losses)
     return losses
@@ -98,12 +100,12 @@ def out_of_fold_losses(
     fold: Tensor,
     generator: Generator,
     weights: Tensor | None = None,
-    done: Callable[[], None] = lambda: None,
+    after_step: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """(len(CHECKS), n) the losses of samples x (n, d) after these numbers of steps, each by a model of other folds.
 
     The loss is the cross-entropy of classes y (n,), or Huber's of numbers in units of their mean deviation. All
-    models are trained together. ``done`` is called each time that held-out samples are evaluated.
+    models are trained together. ``after_step`` is called after each of CHECKS[-1] steps.
     """
     if y.is_floating_point():
         y = y.float() - y.float().median()
@@ -133,7 +135,7 @@ def out_of_fold_losses(
                 for number, rows in enumerate(own):
                     outputs_of_fold = _forward(x[rows], [parameter[number] for parameter in parameters])
                     losses[CHECKS.index(step), rows] = _losses(outputs_of_fold, y[rows])
-            done()
+        after_step()
     return losses
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
 from adiw.reweighting.alarm_checks import trusted_predictions
-from adiw.reweighting.evaluation_pass import evaluate_dataset
+from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_dataset
+from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.sample_record import SampleRecord
 from adiw.reweighting.significance import loss_distance, mix_distance, paired_means, paired_rates
 
@@ -83,7 +84,9 @@ class Verdict:
         return self.sentence
 
 
-def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_out: Any) -> Verdict:
+def verdict_of(
+    method: ADIW, references: Mapping[str, nn.Module] | None, held_out: Any, progress: OnProgress = silent
+) -> Verdict:
     """The verdict on a training loop, see ``adiw.ADIW.verdict``."""
     if references is not None and not (isinstance(references, Mapping) and references):
         raise TypeError(f"references must map names to models, got {kind_of(references)}")
@@ -99,8 +102,15 @@ def verdict_of(method: ADIW, references: Mapping[str, nn.Module] | None, held_ou
     )
     if held_out is None:
         return make_verdict(shift, after)
-    own = evaluate_dataset(method.evaluator, method.evaluator.model, held_out)
-    others = {name: evaluate_dataset(method.evaluator, model, held_out) for name, model in (references or {}).items()}
+
+    def evaluated(name: str, model: Any) -> EvaluatedSamples:
+        def tell(what: str, done: int, total: int) -> None:
+            progress(f"{name}: {what}", done, total)
+
+        return evaluate_dataset(method.evaluator, model, held_out, progress=tell)
+
+    own = evaluated("model", method.evaluator.model)
+    others = {name: evaluated(name, model) for name, model in (references or {}).items()}
     if own.right is None:
         compared = [compare_losses(name, own.losses, other.losses) for name, other in others.items()]
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
