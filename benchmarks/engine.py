@@ -2,9 +2,12 @@
 
     python benchmarks/engine.py [--workloads cifar10 fashion-mnist] [--candidates NAME ...] [--budget 60] [--out DIR]
 
-All engines of a workload take turns within one process; a ratio is that of kl or the default to uniform with the same
-engine. The seconds until the first graph is ready are those of compilation and first steps. A candidate changes
-neither the network nor the schedule nor the data. ``--profile`` lists the kernels of a uniform step by their time.
+Each candidate takes turns with today's compiled engine within one process; a ratio is that of kl or the default to
+uniform with the same engine. The seconds until the first graph is ready are those of compilation and first steps. A
+candidate changes neither the network nor the schedule nor the data: ``gradient_error`` is the distance of the first
+batch's gradient from that in full precision, relative to it, and ``buffer_error`` that of batch norm's means and
+variances. ``--profile`` lists the kernels of a uniform step by their time. Candidates that begin with "+" have the
+change in their name and all changes above it, except that they have one of the two stems.
 """
 
 from __future__ import annotations
@@ -13,68 +16,37 @@ import argparse
 import math
 import tempfile
 import time
-import types
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import conv2d, pad
+from torch import Tensor
 
+from adiw.engine.loop import autocast
 from adiw.experiments.training_run import TrainingRun
 from cases import BASE, Case, collect
+from engine_changes import (
+    Change,
+    PaddedStem,
+    UnfoldedStem,
+    compile_with,
+    compiled_bookkeeping,
+    shortcut_products,
+    stem,
+    summed_batch_norm,
+    together,
+    unchanged,
+    weights_channels_last,
+)
 from plain_loop import figures
 from record import RESULTS, Record, describe, first_line
-from timing import Plan, Timer, interleave
+from timing import Plan, Timed, Timer, interleave
 from workloads import WORKLOADS, Workload
 
 KL, DEFAULT = "adiw-kl", "adiw"
-KERNELS = 40  # listed by --profile
-
-
-def compile_with(**options: Any) -> Callable[[TrainingRun], None]:
-    """Compile the network with these options of Inductor."""
-
-    def change(job: TrainingRun) -> None:
-        job.model.compile(dynamic=False, options=options)
-
-    return change
-
-
-def weights_channels_last(job: TrainingRun) -> None:
-    """Keep the weights in the memory format of the activations."""
-    job.model.to(memory_format=torch.channels_last)
-
-
-def padded_stem(job: TrainingRun) -> None:
-    """Pad the three colour channels with zeros to eight, which tensor cores need."""
-    network: Any = job.model.network
-    stem = getattr(network, "conv1", None)
-    if not isinstance(stem, nn.Conv2d) or stem.in_channels != 3:
-        raise ValueError("the network has no stem with three channels")
-
-    def forward(self: nn.Conv2d, x: Tensor) -> Tensor:
-        more = (0, 0, 0, 0, 0, 5)
-        x = pad(x, more).contiguous(memory_format=torch.channels_last)
-        return conv2d(x, pad(self.weight, more), None, self.stride, self.padding)  # type: ignore[arg-type]
-
-    stem.forward = types.MethodType(forward, stem)  # type: ignore[method-assign]
-
-
-def both(*changes: Callable[[TrainingRun], None]) -> Callable[[TrainingRun], None]:
-    """All of these changes."""
-
-    def change(job: TrainingRun) -> None:
-        for each in changes:
-            each(job)
-
-    return change
-
-
-def unchanged(job: TrainingRun) -> None:
-    """Today's engine."""
+KERNELS = 60  # listed by --profile
 
 
 @dataclass(frozen=True)
@@ -82,41 +54,116 @@ class Candidate:
     """An engine of the step benchmark, and what is changed after the run was built."""
 
     engine: str
-    change: Callable[[TrainingRun], None] = unchanged
+    change: Change = unchanged
     methods: tuple[str, ...] = (BASE,)
     workloads: tuple[str, ...] = ("cifar10",)
 
 
 BOTH = ("fashion-mnist", "cifar10")
-TUNED = {"coordinate_descent_tuning": True}
+TODAY = "compiled"
+TUNED = {"coordinate_descent_tuning": True, "max_autotune_pointwise": True}
 SEARCHED = {"max_autotune": True, "max_autotune_gemm_backends": "ATEN,TRITON"}
+STRUCTURE = (weights_channels_last, shortcut_products)
+SUMMED = (*STRUCTURE, stem(PaddedStem), summed_batch_norm)
 CANDIDATES = {
     "captured": Candidate("captured", methods=(BASE, KL, DEFAULT), workloads=BOTH),
-    "compiled": Candidate("compiled", methods=(BASE, KL), workloads=BOTH),
+    TODAY: Candidate("compiled", methods=(BASE, KL), workloads=BOTH),
     "captured, weights channels last": Candidate("captured", weights_channels_last),
-    "compiled, weights channels last": Candidate("compiled", weights_channels_last),
-    "compiled, padded stem": Candidate("compiled", both(weights_channels_last, padded_stem)),
-    "compiled, coordinate descent": Candidate("compiled", both(weights_channels_last, compile_with(**TUNED))),
-    "compiled, max-autotune": Candidate("compiled", both(weights_channels_last, compile_with(**SEARCHED))),
+    "captured, padded stem": Candidate("captured", together(*STRUCTURE, stem(PaddedStem))),
+    "weights channels last": Candidate("compiled", weights_channels_last),
+    "+ shortcuts as products": Candidate("compiled", together(*STRUCTURE)),
+    "+ padded stem": Candidate("compiled", together(*STRUCTURE, stem(PaddedStem))),
+    "+ unfolded stem": Candidate("compiled", together(*STRUCTURE, stem(UnfoldedStem))),
+    "+ padded stem, summed batch norm": Candidate("compiled", together(*SUMMED)),
+    "+ unfolded stem, summed batch norm": Candidate(
+        "compiled", together(*STRUCTURE, stem(UnfoldedStem), summed_batch_norm)
+    ),
+    "+ all of these, compiled bookkeeping": Candidate("compiled", together(*SUMMED, compiled_bookkeeping)),
+    "+ all of these, combined kernels": Candidate(
+        "compiled", together(*SUMMED, compiled_bookkeeping, compile_with(combo_kernels=True))
+    ),
+    "+ all of these, tuned kernels": Candidate(
+        "compiled", together(*SUMMED, compiled_bookkeeping, compile_with(**TUNED))
+    ),
+    "+ all of these, max-autotune": Candidate(
+        "compiled", together(*SUMMED, compiled_bookkeeping, compile_with(**SEARCHED))
+    ),
+    "compiled bookkeeping": Candidate("compiled", compiled_bookkeeping, (BASE, KL), BOTH),
 }
-SLOW = ("compiled, coordinate descent", "compiled, max-autotune")  # their compilation searches
+FIRST = ("captured", TODAY)  # measured without --candidates
 
 
 class Engine:
     """A training run with a candidate. ``engine(steps)`` returns the seconds of a step."""
 
     def __init__(
-        self, workload: Workload, splits: Any, device: torch.device, candidate: Candidate, method: str
+        self,
+        workload: Workload,
+        splits: Any,
+        device: torch.device,
+        candidate: Candidate,
+        method: str,
+        exact: Gradients | None = None,
     ) -> None:
         self.case = Case(workload.settings({"method": method}), splits, device, candidate.engine, workers=1)
+        self.errors: dict[str, float] = {}
+        start = time.perf_counter()
         with self.case.job.on_stream():
             candidate.change(self.case.job)
-        start = time.perf_counter()
+            if exact is not None:
+                self.errors = gradients(self.case.job).errors(exact)
         self.case.warm_up()
         self.set_up = time.perf_counter() - start
 
     def __call__(self, steps: int) -> float:
         return self.case(steps)
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Those of the first batch, by the name of the parameter, and the buffers after its forward pass."""
+
+    by_name: dict[str, Tensor]
+    buffers: dict[str, Tensor]
+
+    def errors(self, exact: Gradients) -> dict[str, float]:
+        """Distances from the exact ones, relative to them."""
+        found = {}
+        for name, mine, theirs in (
+            ("gradient_error", self.by_name, exact.by_name),
+            ("buffer_error", self.buffers, exact.buffers),
+        ):
+            apart = sum(float((mine[key] - exact_one).double().square().sum()) for key, exact_one in theirs.items())
+            size = sum(float(exact_one.double().square().sum()) for exact_one in theirs.values())
+            found[name] = math.sqrt(apart / size) if size else 0.0
+        return found
+
+
+def gradients(job: TrainingRun, exact: bool = False) -> Gradients:
+    """The mean gradient of a batch; ``exact`` is without compilation and without formats of half precision."""
+    job.loop.loader.set_epoch(0)
+    x, y, _ = job.loop.loader.batch()  # with the strides of a step, for which the network is compiled
+    model = job.model.train()
+    before, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, not exact
+    try:
+        with (
+            torch.compiler.set_stance("force_eager" if exact else "default"),
+            autocast(x.device, job.bf16 and not exact),
+        ):
+            outputs = model(x)
+        torch.nn.functional.cross_entropy(outputs.float(), y).backward()
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+    found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}  # type: ignore[union-attr]
+    model.zero_grad(set_to_none=True)
+    return Gradients(found, {name: x.clone() for name, x in model.named_buffers() if "running" in name})
+
+
+def exact_gradients(workload: Workload, splits: Any, device: torch.device) -> Gradients:
+    """The gradients of the run's first network in full precision."""
+    case = Case(workload.settings({"method": BASE}), splits, device, "eager", workers=1)
+    with case.job.on_stream():
+        return gradients(case.job, exact=True)
 
 
 def measure(
@@ -127,33 +174,41 @@ def measure(
     plan: Plan,
     device: torch.device,
     deadline: float,
-    profiled: set[tuple[str, str]],
-) -> list[dict[str, Any]]:
-    """One row for each engine and method; those that fail have the error."""
-    cases: dict[tuple[str, str], Engine] = {}
-    failed: dict[tuple[str, str], str] = {}
+    profiled: list[str],
+    methods: list[str],
+) -> Iterator[dict[str, Any]]:
+    """A row for each engine and method, as soon as it is measured; those that fail have the error."""
+    exact, today = exact_gradients(workload, splits, device), None
     for title in chosen:
-        for method in CANDIDATES[title].methods:
-            if time.monotonic() > deadline and title not in ("captured", "compiled"):
-                failed[title, method] = "there was no time left"
+        cases: dict[str, Engine] = {}
+        for method in [method for method in CANDIDATES[title].methods if method in methods]:
+            about = {"workload": name, "engine": title, "method": method}
+            if time.monotonic() > deadline and title not in FIRST:
+                yield about | {"error": "there was no time left"}
                 continue
             try:
-                cases[title, method] = Engine(workload, splits, device, CANDIDATES[title], method)
+                cases[method] = Engine(workload, splits, device, CANDIDATES[title], method, exact)
             except Exception as error:
-                failed[title, method] = first_line(error)
-    timers: dict[str, Timer] = {str(key): case for key, case in cases.items()}
-    timed = interleave(timers, plan)
-    rows: list[dict[str, Any]] = []
-    for key, case in cases.items():
-        found = figures(timed[str(key)], timed[str((key[0], BASE))])
-        about = {"workload": name, "engine": key[0], "method": key[1], "set_up_seconds": case.set_up}
-        about |= {"captured": case.case.captured, "notes": case.case.log}
-        if "error" not in found:
-            epochs = [case.case.whole_epoch() for _ in range(3)]
-            about |= {"seconds_per_epoch": sorted(epochs)[1], "epochs": epochs}
-        rows.append(about | found | {"kernels": kernels(case, device) if key in profiled else []})
-    rows += [{"workload": name, "engine": key[0], "method": key[1], "error": why} for key, why in failed.items()]
-    return rows
+                yield about | {"error": first_line(error)}
+        timers: dict[str, Timer] = dict(cases)
+        if today is not None and cases:
+            timers[TODAY] = today
+        timed = interleave(timers, plan)
+        for method, case in cases.items():
+            found = figures(timed[method], timed.get(BASE, Timed(error="uniform weights failed")))
+            about = {"workload": name, "engine": title, "method": method, "set_up_seconds": case.set_up}
+            about |= {"captured": case.case.captured, "notes": case.case.log}
+            if "error" not in found:
+                epochs = [case.case.whole_epoch() for _ in range(3)]
+                about |= {"seconds_per_epoch": sorted(epochs)[1], "epochs": epochs, **case.errors}
+                if today is not None:
+                    about["of_today"] = timed[method].over(timed[TODAY])
+            listed = kernels(case, device) if title in profiled and method == BASE else []
+            yield about | found | {"kernels": listed}
+        if title == TODAY:
+            today = cases.get(BASE)
+        del cases, timers
+        collect()
 
 
 def kernels(engine: Engine, device: torch.device, steps: int = 8) -> list[dict[str, Any]]:
@@ -175,14 +230,18 @@ def line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"{name} {row['error']}"
     found = f"{row['ms']:7.3f} ms  x{row['ratio']:.3f}  epoch {row['seconds_per_epoch']:.4f} s"
-    return f"{name} {found}  ready in {row['set_up_seconds']:.1f} s"
+    if "of_today" in row:
+        found += f"  {row['of_today']:.3f} of today's"
+    errors = f"errors {row['gradient_error']:.1e}, {row['buffer_error']:.1e}"
+    return f"{name} {found}  {errors}  ready in {row['set_up_seconds']:.1f} s"
 
 
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workloads", nargs="*", choices=BOTH, default=list(BOTH))
-    parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, help="[default: those that need no search]")
+    parser.add_argument("--candidates", nargs="*", choices=CANDIDATES, default=list(FIRST))
+    parser.add_argument("--methods", nargs="*", choices=(BASE, KL, DEFAULT), default=[BASE, KL, DEFAULT])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--times", type=int, default=360, help="steps of a case in all rounds together")
     parser.add_argument("--limit", type=float, default=2.0, help="seconds of a case in all rounds together")
@@ -190,24 +249,26 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--images", type=int, help="number of training images, for a smaller run")
     parser.add_argument("--batch", type=int, help="batch size, instead of that of the workload")
     parser.add_argument("--profile", nargs="*", choices=CANDIDATES, default=[], help="list the kernels of these")
+    parser.add_argument("--plans", type=int, default=10, help="algorithms of a convolution that cuDNN tries; 0: all")
+    parser.add_argument("--name", default="engine", help="name of the record")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(given)
     begin, device = time.monotonic(), torch.device(options.device)
     plan = Plan(options.rounds, options.times, options.limit, least=4)
-    record = Record(options.out / f"engine-{device.type}.json", **describe(device=device.type))
-    wanted = options.candidates or [title for title in CANDIDATES if title not in SLOW]
+    torch.backends.cudnn.benchmark_limit = options.plans
+    record = Record(
+        options.out / f"{options.name}-{device.type}.json", **describe(device=device.type), plans=options.plans
+    )
     for number, name in enumerate(options.workloads, 1):
         workload = WORKLOADS[name].cut(options.images, options.batch)
-        chosen = [title for title in wanted if name in CANDIDATES[title].workloads]
+        chosen = [title for title in options.candidates if name in CANDIDATES[title].workloads]
         with tempfile.TemporaryDirectory() as folder:
             splits = workload.make(workload, device, Path(folder))
             deadline = begin + options.budget * number / len(options.workloads)
-            profiled = {(title, BASE) for title in options.profile}
-            rows = measure(name, workload, splits, chosen, plan, device, deadline, profiled)
-            record.add(*rows)
-            for row in rows:
+            given = (plan, device, deadline, options.profile, options.methods)
+            for row in measure(name, workload, splits, chosen, *given):
+                record.add(row)
                 print(line(row), flush=True)
-            collect()
 
 
 if __name__ == "__main__":
