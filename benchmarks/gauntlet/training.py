@@ -102,11 +102,14 @@ def own_stream() -> Iterator[None]:
     if not torch.cuda.is_available():
         yield
         return
-    torch.backends.cudnn.benchmark = True  # shapes do not change
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True  # shapes do not change
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        yield
-    stream.synchronize()
+    try:
+        with torch.cuda.stream(stream):
+            yield
+        stream.synchronize()
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def outputs_of(network: nn.Module, x: Tensor) -> Tensor:

@@ -84,6 +84,7 @@ def test_cudnn_benchmarks_its_algorithms_only_within_a_run(monkeypatch: pytest.M
     job = TrainingRun(settings, load_splits(settings), CPU, 0)
     monkeypatch.setattr(job, "stream", object())  # as on a GPU
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # whatever ran before in this process
     with job.on_stream():
         assert torch.backends.cudnn.benchmark
     with suppress(KeyError), job.on_stream():
