@@ -18,6 +18,7 @@ from adiw.experiments.settings import Settings
 from adiw.experiments.splits import Splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.cuda_graphs import WARM_UP
+from adiw.reweighting.sample_record import EARLY_STEPS
 
 NETWORK = "adiw-wa, critic network"
 METHODS: dict[str, dict[str, Any]] = {
@@ -99,7 +100,7 @@ class Case:
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:
-        """Run the steps before the CUDA graph is captured, and the first step of the graph.
+        """Run the steps before the CUDA graph is captured, the first step of the graph, and on a GPU the early steps.
 
         The first two steps do not count for the peak: in them cuDNN benchmarks its algorithms.
         """
@@ -111,6 +112,8 @@ class Case:
         if peak is not None and self.before is not None:
             self.peak = peak - self.before
             torch.cuda.empty_cache()  # the graph and other streams cannot use the memory of the first steps
+        if hasattr(self.job.reweight, "outdates_graphs") and self.device.type == "cuda":
+            self._run(EARLY_STEPS + len(self.loader) + self.cycle)  # which do more than the others
 
     def __call__(self, steps: int) -> float:
         """Seconds of a step. A loader prefetches, so whole epochs are timed, with the start of its workers."""

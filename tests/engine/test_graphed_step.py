@@ -42,6 +42,23 @@ def test_work_is_captured_after_the_first_calls_and_then_replayed(monkeypatch: p
     assert captured.captured
 
 
+def test_work_that_is_outdated_is_captured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, outdated = [], [False]
+
+    def record(self: Captured) -> None:
+        log.append("record")
+        self.graph = SimpleNamespace(replay=lambda: log.append("replay"))  # type: ignore[assignment]
+
+    captured = Captured(lambda: log.append("work"), log.append, outdated=lambda: outdated.pop())
+    monkeypatch.setattr(Captured, "_capture", record)
+    for _ in range(WARM_UP + 1):
+        captured()  # asks nothing
+    for answer in (False, True, False):
+        outdated.append(answer)
+        captured()
+    assert log == ["work"] * WARM_UP + ["record", "replay", "replay", "record", "replay", "replay"]
+
+
 def test_work_that_cannot_be_captured_stays_eager_and_logs_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     log: list[str] = []
     captured = Captured(lambda: log.append("work"), log.append)

@@ -14,7 +14,7 @@ from torch import Generator, Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features, Indexed
-from adiw.reweighting import adiw, cuda_graphs
+from adiw.reweighting import adiw, cuda_graphs, sample_record
 from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, always_eager, can_capture
 from adiw.reweighting.graphed_pass import MOST_CHANGES, fingerprint
 from adiw.reweighting.sample_record import class_columns
@@ -218,6 +218,30 @@ def test_training_with_graphs_is_training_without(
     assert torch.equal(found.reweight.weights, expected.reweight.weights)
     assert expected.reweight.weights.std() > 1e-3
     assert str(found.reweight.summary()) == str(expected.reweight.summary())
+
+
+@pytest.mark.parametrize("given", [{"joined": True}, {"divergence": "kl"}], ids=["joined", "kl"])
+def test_after_the_early_steps_graphs_do_not_record_losses(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(sample_record, "EARLY_STEPS", 20)
+    recorded: list[bool] = []
+    write = sample_record.write_by_index
+    monkeypatch.setattr(sample_record, "write_by_index", lambda *given: (recorded.append(True), write(*given)))
+    runs: list[Run] = []
+    log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
+    for eager in (True, False):
+        recorded.clear()
+        runs.append(Run(**given))
+        with always_eager() if eager else nullcontext():
+            runs[-1].train(nothing, steps=50)
+    assert len(recorded) == 2 * (WARM_UP + 1)  # both batch sizes are captured once in the early steps
+    assert len(runs[1].reweight._estimations.graphs) == 2  # those that were captured again
+    assert log.count("replay") > 20
+    early = [run.reweight.record.early for run in runs]
+    assert torch.equal(early[0].nan_to_num(-1), early[1].nan_to_num(-1))
+    assert early[0].isfinite().any()
+    assert torch.equal(runs[0].reweight.weights, runs[1].reweight.weights)
 
 
 @pytest.mark.parametrize("most_bytes", [adiw.MOST_BYTES, 0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,8 +11,11 @@ from torch import nn
 
 from adiw import ADIW
 from adiw.baselines import Uniform
-from adiw.reweighting.sample_record import LossHistory
+from adiw.matching import batches
+from adiw.reweighting.sample_record import EARLY_STEPS, LossHistory
 from adiw.reweighting.weight_state import WeightState
+
+X, Y = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
 
 
 def test_every_finite_loss_of_a_step_counts_once() -> None:
@@ -56,3 +60,22 @@ def test_it_is_part_of_the_state_and_older_states_load_without_it() -> None:
     old = {key: value for key, value in state.items() if "history" not in key}
     fresh.load_state_dict(old)
     assert fresh.weight_state.history.loss_counts.sum() == 0
+
+
+def test_the_host_ends_the_early_steps_not_before_they_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It multiplies the number of steps by the smallest batch. After a resume it counts anew."""
+    monkeypatch.setattr(batches, "host_can_read", lambda _values: False)  # as on a GPU
+    model, num_train = nn.Linear(2, 3), 700
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), torch.utils.data.TensorDataset(X, Y), num_train)
+    generator, ended = torch.Generator().manual_seed(0), []
+    for step in range(400):
+        if step == 10:
+            reweight.load_state_dict(copy.deepcopy(reweight.state_dict()))
+        if reweight.outdates_graphs():
+            ended.append(step)
+        count = 3 + int(torch.randint(4, (), generator=generator))
+        reweight(model(X[:count]), Y[:count], torch.arange(count))
+        state = reweight.weight_state
+        over = int(state.seen_steps) > EARLY_STEPS and int(state.seen_samples) > num_train
+        assert over or not ended
+    assert ended == [10 + num_train // 3 + 1]

@@ -24,6 +24,7 @@ class Captured:
         pool: memory shared with other graphs; None for separate memory.
         name: the name of the work in that line, a plural.
         undo: resets what a failed capture changed on the host; the work then runs again, eagerly.
+        outdated: called before each replay; true if the work does something else now and is to be captured again.
     """
 
     def __init__(
@@ -34,15 +35,17 @@ class Captured:
         pool: MemoryPool | None = None,
         name: str = "steps",
         undo: Callable[[], None] = lambda: None,
+        outdated: Callable[[], bool] = lambda: False,
     ) -> None:
         self.work, self.log, self.generators, self.name, self.undo = work, log, generators, name, undo
+        self.outdated = outdated
         self.pool = pool
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self.calls += 1
-        if self.calls == WARM_UP + 1:
+        if self.calls == WARM_UP + 1 or (self.graph is not None and self.outdated()):
             self._capture()
         if self.graph is not None:
             self.graph.replay()
@@ -55,6 +58,7 @@ class Captured:
         return self.graph is not None
 
     def _capture(self) -> None:
+        self.graph = None  # its memory is used again
         self.pool = self.pool or MemoryPool()
         try:
             self.graph, _ = capture(self.work, self.pool, self.generators())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,7 +87,9 @@ class Loop:
     def _capture(self, log: Callable[[str], None]) -> None:
         """The validation pass is a separate graph, because not every step has one."""
         pool = MemoryPool()
-        self.step = Captured(self._step, log, lambda: generators_of(self.reweight), pool, undo=self._undo)
+        outdated = getattr(self.reweight, "outdates_graphs", lambda: False)
+        generators = partial(generators_of, self.reweight)
+        self.step = Captured(self._step, log, generators, pool, undo=self._undo, outdated=outdated)
         if self.evaluate_validation is not None:
             name = "passes over the trusted samples"
             self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)

@@ -392,6 +392,8 @@ class ADIW(nn.Module):
             if not on_graphs:
                 mean, _ = work(*inputs)
                 return mean
+            if self.outdates_graphs():
+                self._estimations.clear()
             signature = (batch.count, batch.checked, self._dtype, divide, key)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean
@@ -482,6 +484,10 @@ class ADIW(nn.Module):
     def _refit_ranks(self) -> None:
         assert isinstance(self.estimator, RankEstimator)
         self.estimator.refit(self.weight_state.estimates, None if self.estimator.joined else self.val_stream.batch())
+
+    def outdates_graphs(self) -> bool:
+        """Whether this step has less to do than the earlier ones, so that graphs of them should be captured again."""
+        return self.record.ends_early_steps(self.val_stream.steps)
 
     def _drop_graphs(self) -> None:
         """After tensors that the graphs read or write were replaced."""

@@ -81,8 +81,28 @@ class SampleRecord(nn.Module):
         self.register_buffer("labels", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("predicted", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("is_trusted", torch.zeros(num_train, dtype=torch.bool), persistent=False)
-        self._late = False  # whether the early steps are known to be over
+        self._restart()
         self.mark_trusted(trusted_index)
+
+    def _restart(self) -> None:
+        self._late = False  # whether the early steps are known to be over
+        self._first_step: int | None = None  # of those that ``ends_early_steps`` counts
+        self._smallest_batch: int | None = None
+
+    def ends_early_steps(self, step: int) -> bool:
+        """Whether the early steps are over and were not in the last call: true once.
+
+        For steps on a GPU, whose counts the host does not read: it knows the number of this step and the smallest
+        batch, and that so many steps of that size have gone through the training set.
+        """
+        if self._late:
+            return False
+        if self._first_step is None:
+            self._first_step = step
+        steps = step - self._first_step
+        samples = steps * (self._smallest_batch or 0)
+        self._late = steps > EARLY_STEPS and samples > self.num_train
+        return self._late
 
     def mark_trusted(self, trusted_index: Tensor | None) -> None:
         """Say which training samples are trusted; None if the trusted samples are not trained on."""
@@ -105,8 +125,9 @@ class SampleRecord(nn.Module):
 
         The trusted losses are of the same network in every ``every``-th step only, from the first one on.
         """
-        if not state.is_stream:
+        if not state.is_stream:  # whose batches have rows that are no samples
             state.history.add(step.index, losses, step.finite)
+            self._smallest_batch = min(step.count, self._smallest_batch or step.count)
         if labels is not None and predicted is not None:
             self.labels.index_copy_(0, step.index, labels)
             self.predicted.index_copy_(0, step.index, predicted)
@@ -142,7 +163,7 @@ class SampleRecord(nn.Module):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
         for name in ("early", "labels", "predicted"):  # states of earlier versions have no record
             state.setdefault(prefix + name, getattr(self, name))
-        self._late = False
+        self._restart()
         super()._load_from_state_dict(state, prefix, *arguments)
 
     def __repr__(self) -> str:
