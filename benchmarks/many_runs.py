@@ -29,6 +29,7 @@ from adiw.experiments.plan import Part, Planned, plan
 from adiw.experiments.recipes import load as load_recipe
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine, Interrupted
+from adiw.experiments.shared_gpu import shared_gpu
 from adiw.experiments.sweep import Sweep
 from record import RESULTS, Record, describe, first_line
 
@@ -57,6 +58,7 @@ WAYS = {
     "automatic": Way(None),
     "4 processes": Way(1, processes=4),
     "4 processes, 3 side by side": Way(3, processes=4),
+    "12 processes": Way(1, processes=12),
 }
 
 
@@ -122,7 +124,7 @@ def measure(
             run_all(None, sweep)
         else:
             sweep.engine = Engine(device, 0, True, way.compiled)
-            with LocalExecutor(way.processes) as executor:
+            with shared_gpu(way.processes), LocalExecutor(way.processes) as executor:
                 run_all(executor if sizes is None else Generated(executor, sizes), sweep)
         whole = time.perf_counter() - start
     first, last = (min(int(share * len(times)), len(times) - 1) for share in (BEGIN, END))

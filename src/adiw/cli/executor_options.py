@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from adiw.experiments.executors import Executor
 from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.run import Engine
 from adiw.experiments.settings import SettingsError, unknown
+from adiw.experiments.shared_gpu import shared_gpu
 from adiw.experiments.sweep import Sweep
 
 EXECUTORS = ("local", "ray")
@@ -53,7 +54,8 @@ class Where:
             yield None
             return
         spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
-        with LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
+        share = nullcontext() if _on_cpu(work.engine) else shared_gpu(work.processes)
+        with share, LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
             yield processes
 
     def _processes(self, work: Sweep, runs: int) -> int:

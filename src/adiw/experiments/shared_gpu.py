@@ -1,0 +1,46 @@
+"""One GPU for several processes at the same time, by NVIDIA's Multi-Process Service (MPS)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+CONTROL = "nvidia-cuda-mps-control"
+PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"  # read by the service and by its clients
+PATIENCE = 30.0  # seconds for the service to start or to end
+
+
+@contextmanager
+def shared_gpu(processes: int) -> Iterator[None]:
+    """Run MPS for the processes that start within this context, if there are several and the machine has one GPU.
+
+    Without it, kernels of different processes take turns on the GPU. Nothing changes where it is not installed, is
+    running already, or does not start.
+    """
+    wanted = processes > 1 and torch.cuda.device_count() == 1 and "CUDA_VISIBLE_DEVICES" not in os.environ
+    if not wanted or PIPES in os.environ or shutil.which(CONTROL) is None:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="adiw-mps-", ignore_cleanup_errors=True) as folder:
+        added = {PIPES: folder, LOGS: folder}
+        if _control(added, "-d").returncode:
+            yield
+            return
+        os.environ.update(added)
+        try:
+            yield
+        finally:
+            for name in added:
+                del os.environ[name]
+            _control(added, said="quit\n")
+
+
+def _control(added: dict[str, str], *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    command, environment = [CONTROL, *arguments], {**os.environ, **added}
+    return subprocess.run(command, input=said, env=environment, capture_output=True, text=True, timeout=PATIENCE)
