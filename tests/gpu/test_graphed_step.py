@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from adiw.baselines import interior_point
+from adiw.baselines import qp_solvers
 from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.graphed_step import Captured
 from adiw.engine.train_loader import DatasetLoader
@@ -214,8 +214,8 @@ def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:
     random = torch.Generator(GPU).manual_seed(0)
     z_train, z_val = (torch.rand(100, 1, generator=random, device=GPU).double() for _ in range(2))
     problem = kernel_mean_matching(match(2 * z_train, z_val), width=0.01)
-    compiled = torch.compile(interior_point.advance, dynamic=False)
-    plain, fused = interior_point.solve(problem), interior_point.solve(problem, advance=compiled)
+    compiled = torch.compile(qp_solvers.advance, dynamic=False)
+    plain, fused = qp_solvers.solve(problem), qp_solvers.solve(problem, advance=compiled)
     assert plain.std() > 0.1
     torch.testing.assert_close(fused, plain, rtol=0, atol=1e-5)
 

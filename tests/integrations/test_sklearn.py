@@ -30,9 +30,8 @@ from skorch.callbacks import LRScheduler
 from adiw import Features
 from adiw.divergences import KL
 from adiw.integrations import audit_rows
-from adiw.integrations.network_training import BestEpoch
+from adiw.integrations.network_training import BestEpoch, ReweightedNet
 from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
-from adiw.integrations.skorch import ReweightedNet
 from adiw.label_audit import ranking_quality
 from adiw.reweighting import quick_model
 

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from adiw.baselines.baseline import Baseline
 from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 from adiw.distributed.process_group import Processes
-from adiw.reweighting.compiled_methods import compiled
+from adiw.reweighting.cuda_graphs import compiled
 from adiw.reweighting.model_evaluator import ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.validation_stream import ValidationStream

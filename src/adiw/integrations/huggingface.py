@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader
 from adiw.engine.checkpoint import load_file, save_file
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
-from adiw.integrations.data_collators import Collated, CollateWithIndex, apart
-from adiw.integrations.packed_rows import PackedRows
+from adiw.integrations.data_collators import Collated, CollateWithIndex, PackedRows, apart
 from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, check_labels, labels_of, predicts_next
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW

@@ -1,4 +1,4 @@
-"""CUDA graphs: work is captured once and then replayed, which avoids launching every kernel from the host."""
+"""Fewer launches from the host: CUDA graphs of work that is captured once and replayed, and torch.compile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import torch
@@ -220,3 +221,17 @@ def _launch_kernel() -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".")
+
+
+def compiled(owner: object, name: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """The method ``name`` of ``owner``, by ``torch.compile(..., *args, **kwargs)``.
+
+    PyTorch keeps the compiled versions of a function with its code, and makes at most eight: a ninth object would run
+    uncompiled. So each object compiles a copy.
+    """
+    function: FunctionType = getattr(type(owner), name)
+    own = FunctionType(
+        function.__code__.replace(), function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return torch.compile(MethodType(own, owner), *args, **kwargs)

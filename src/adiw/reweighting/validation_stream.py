@@ -20,7 +20,6 @@ from adiw.reweighting.dataset_cache import (
     prepare_worker,
     read_all,
     start,
-    take_rows,
 )
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.indexed_with_trusted import is_map_style
@@ -173,7 +172,8 @@ class ValidationStream(nn.Module):
         """(index of the next ``refresh_size`` samples, inputs of this process's part of them), on the device."""
         index = self.order[self.next_positions]
         if self.cached is not None:
-            samples = take_rows(self.cached, processes.split(index))
+            rows = processes.split(index)
+            samples = map_tensors(lambda column: column[rows], self.cached)
         else:
             if self._loaded is None:
                 self._loaded = self._open_loader(processes)
@@ -194,7 +194,7 @@ class ValidationStream(nn.Module):
 
         loader: DataLoader[Any] = DataLoader(
             self.dataset,
-            batch_sampler=_EndlessBatches(batches),
+            batch_sampler=batches(),  # type: ignore[arg-type]  # endless, so it has no length
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
             worker_init_fn=prepare_worker,
@@ -229,16 +229,6 @@ class ValidationStream(nn.Module):
 def is_capturing(tensor: Tensor) -> bool:
     """Whether work on this tensor's device is being captured as a CUDA graph."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
-class _EndlessBatches:
-    """An endless batch sampler."""
-
-    def __init__(self, batches: Callable[[], Iterator[list[int]]]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return self.batches()
 
 
 def _check_dataset(dataset: Any) -> int:
