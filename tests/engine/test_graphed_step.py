@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.engine.graphed_step import Captured, why_not_captured
+from adiw.engine.loop import why_not_captured
 from adiw.reweighting import cuda_graphs
-from adiw.reweighting.cuda_graphs import WARM_UP, MemoryPool
+from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, MemoryPool
 from tests.gloo_processes import group_of_one
 from tests.simulated_gpu import pretend_to_record
 
@@ -27,46 +27,39 @@ def breaks() -> Iterator[None]:
         raise RuntimeError("the capture has failed.\nMore of it")
 
 
-def test_work_is_captured_after_the_first_calls_and_then_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-
-    def record(self: Captured) -> None:
-        log.append("record")
-        self.graph = SimpleNamespace(replay=lambda: log.append("replay"))  # type: ignore[assignment]
-
-    captured = Captured(lambda: log.append("work"), log.append)
-    monkeypatch.setattr(Captured, "_capture", record)
-    for _ in range(WARM_UP + 2):
-        captured()
-    assert log == ["work"] * WARM_UP + ["record", "replay", "replay"]
-    assert captured.captured
+@pytest.fixture(autouse=True)
+def _on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_graphs, "can_capture", lambda device: True)
 
 
-def test_work_that_cannot_be_captured_stays_eager_and_logs_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    log: list[str] = []
-    captured = Captured(lambda: log.append("work"), log.append)
-    monkeypatch.setattr(Captured, "_capture", lambda self: self.log("not captured"))
-    for _ in range(WARM_UP + 3):
-        captured()
-    assert log == ["work"] * WARM_UP + ["not captured"] + ["work"] * 3
-    assert not captured.captured
+def after_warm_up(graphs: GraphedCalls, work: Callable[[], None]) -> None:
+    for _ in range(WARM_UP + 1):
+        graphs(work, (), CPU)
+
+
+def nothing() -> None:
+    pass
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_it_logs_why_the_work_failed_not_why_the_capture_then_failed(
+def test_it_says_why_the_work_failed_not_why_the_capture_then_failed(
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
+    calls: list[int] = []
+
     def work() -> None:
-        if fails:
+        calls.append(1)
+        if fails and len(calls) == WARM_UP + 1:
             raise RuntimeError("a number was asked for.\nMore of it")
 
     pretend_to_record(monkeypatch, breaks)
     messages: list[str] = []
-    captured = Captured(work, messages.append, undo=lambda: messages.append("undone"))
-    captured._capture()
+    graphs = GraphedCalls("steps", tell=messages.append, undo=lambda: messages.append("undone"))
+    after_warm_up(graphs, work)
     reason = "a number was asked for" if fails else "the capture has failed"
-    assert messages == ["undone", f"steps are not captured as a graph ({reason})"]
-    assert not captured.captured
+    assert messages[0] == "undone"
+    assert messages[1].startswith(f"steps are not captured as a CUDA graph and take longer ({reason})")
+    assert not graphs.captured
 
 
 def test_after_a_failed_capture_generators_draw_and_other_captures_succeed(
@@ -75,10 +68,10 @@ def test_after_a_failed_capture_generators_draw_and_other_captures_succeed(
     """PyTorch blocks the memory of a failed capture, and its generators until a later capture succeeds."""
     log = pretend_to_record(monkeypatch, breaks)
     own: Any = "a generator"
-    pool = MemoryPool()
-    Captured(lambda: None, lambda line: None, lambda: [own], pool)._capture()
+    memory, quiet = MemoryPool(), lambda line: None
+    after_warm_up(GraphedCalls("steps", lambda: [own], quiet, memory), nothing)
     assert log == ["pool 1, ['a generator']", "no pool, ['a generator']"]
-    Captured(lambda: None, lambda line: None, pool=pool)._capture()
+    after_warm_up(GraphedCalls("steps", tell=quiet, memory=memory), nothing)
     assert log[2:] == ["pool 2, []", "no pool, []"]
 
 
@@ -89,18 +82,23 @@ def test_if_the_second_capture_fails_too_the_work_runs_eagerly(monkeypatch: pyte
     pretend_to_record(monkeypatch, breaks)
     monkeypatch.setattr(cuda_graphs, "_end_capture_of", refuse)
     messages: list[str] = []
-    Captured(lambda: None, messages.append, undo=lambda: messages.append("undone"))._capture()
-    assert messages == ["undone", "steps are not captured as a graph (the capture has failed)"]
+    after_warm_up(GraphedCalls("steps", tell=messages.append), nothing)
+    (line,) = messages
+    assert "(the capture has failed)" in line
 
 
 def test_captures_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = pretend_to_record(monkeypatch, nullcontext)
-    pool = MemoryPool()
-    captured = [Captured(lambda: None, log.append, pool=pool) for _ in range(2)]
-    for one in captured:
-        one._capture()
+    log = pretend_to_record(monkeypatch, lambda: nullcontext())
+    replayed = SimpleNamespace(replay=lambda: None)
+    monkeypatch.setattr(
+        cuda_graphs, "_Graph", lambda *parts: SimpleNamespace(replay=lambda inputs: None, result=replayed)
+    )
+    memory = MemoryPool()
+    graphs = [GraphedCalls("steps", memory=memory) for _ in range(2)]
+    for one in graphs:
+        after_warm_up(one, nothing)
     assert log == ["pool 1, []"] * 2
-    assert all(one.captured for one in captured)
+    assert all(one.captured for one in graphs)
 
 
 @pytest.mark.parametrize(

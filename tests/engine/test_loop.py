@@ -15,10 +15,9 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW
 from adiw.baselines import Fixed
-from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
-from adiw.reweighting import validation_stream
+from adiw.reweighting import cuda_graphs, validation_stream
 from tests.engine.small_problem import problem, same
 from tests.simulated_gpu import pretend_to_record
 
@@ -107,13 +106,15 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         raise RuntimeError("out of memory")
 
     pretend_to_record(monkeypatch, recording)
+    monkeypatch.setattr(cuda_graphs, "can_capture", lambda device: True)
     plain, plain_reweight = made()
     loop, reweight = made()
     messages: list[str] = []
-    loop.step = Captured(loop._step, messages.append, undo=loop._undo)
+    loop._capture(messages.append)
     for one in (plain, loop):
         one.run_epoch(0)
-    assert messages == ["steps are not captured as a graph (out of memory)"]
+    (line,) = messages
+    assert line.startswith("steps are not captured as a CUDA graph and take longer (out of memory)")
     assert reweight.val_stream.steps == plain_reweight.val_stream.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,11 +13,11 @@ from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import autocast
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
+from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import prepare_worker, start
 from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples
 
@@ -69,7 +70,10 @@ class Evaluation:
         self.figures = torch.zeros(len(sets), 3, dtype=torch.float64, device=device)
         self.right = torch.zeros(sum(self.sizes[1:]), dtype=torch.float64, device=device)
         self.captured = capture and all(isinstance(samples, Samples) for samples in sets)
-        self._work = Captured(self._evaluate, lambda line: None) if self.captured else self._evaluate
+        self._work: Callable[[], object] = self._evaluate
+        if self.captured:
+            graphs = GraphedCalls("evaluations", tell=lambda line: None)
+            self._work = partial(graphs, self._evaluate, (), device)
         self.timer = DeviceTimer(device)
         self.on_batch: Callable[[int, int], None] = lambda done, total: None  # before each batch; may raise
 

@@ -67,7 +67,9 @@ class Recipe:
 
     def as_dict(self) -> dict[str, Any]:
         """The recipe as plain values for recipe.json; ``common`` contains the number of epochs, None without one."""
-        return {**asdict(self), "common": {**self.common, "epochs": resolve(self.common).epochs}}
+        common = {**self.common, "epochs": resolve(self.common).epochs}
+        plain: dict[str, Any] = json.loads(json.dumps({**asdict(self), "common": common}))
+        return plain
 
 
 def names() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -100,7 +99,7 @@ def open_sweep(recipe: Recipe, changes: Mapping[str, Any], out: Path) -> Folder:
     """
     folder = Folder(out)
     found = folder.read_json("recipe.json")
-    given = json.loads(json.dumps({**recipe.as_dict(), "changes": dict(changes)}))
+    given = {**recipe.as_dict(), "changes": dict(changes)}
     if found is not None:
         if found["name"] != recipe.name:
             raise SettingsError(f"{out} holds the sweep {found['name']}: choose another folder with --out")

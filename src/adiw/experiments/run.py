@@ -15,7 +15,6 @@ import torch
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
-from adiw.engine.graphed_step import Captured
 from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
@@ -223,9 +222,8 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
     result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
     result["groups"] = group_tables(training, predicted)
     result["predictions"] = class_statistics(training.splits, predicted)
-    captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {
-        "captured": captured,
+        "captured": training.loop.captured,
         "compiled": bool(training.compiled),
         "processes": training.processes.size,
     }

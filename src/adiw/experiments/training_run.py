@@ -13,7 +13,6 @@ from torch import Generator, Tensor, nn
 from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
@@ -153,7 +152,7 @@ class TrainingRun:
             trusted = with_augmentation(self.splits.trusted)
             uniform = Uniform(self.model, nn.CrossEntropyLoss(reduction="none"), None, len(trusted)).to(self.device)
             self.fine_tuning = loop(trusted, FINE_TUNE_BATCH, uniform, build_optimizer(settings, self.model))
-        capture = isinstance(self.loop.step, Captured)
+        capture = self.loop.graphed is not None
         self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
         if not self.evaluation.captured:  # a captured evaluation is queued as a whole
             self.evaluation.on_batch = self._before_batch

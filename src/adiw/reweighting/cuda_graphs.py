@@ -73,28 +73,47 @@ def capture(work: Callable[[], T], pool: MemoryPool, generators: Iterable[Genera
     return graph, result
 
 
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=4)
+
+
 class GraphedCalls:
     """Calls functions on a GPU: eagerly at first, then as replays of CUDA graphs, one for each signature.
 
     A function reads and writes its other tensors in place, so that a replay has the effects of a call. Calls that
-    cannot be captured stay eager; the first one warns. On other devices, and within another capture or compiled code,
-    every call is eager.
+    cannot be captured stay eager, and one line says why. On other devices, and within another capture or compiled
+    code, every call is eager.
 
     Args:
-        name: the name of the calls in the warning, a plural.
-        generators: returns the random generators that the functions use.
+        name: the name of the calls in that line, a plural.
+        generators: returns the random generators that the functions use, apart from PyTorch's default one.
+        tell: gets the line; by default a warning.
+        memory: shared with the graphs of other calls; None for separate memory.
+        undo: resets what a failed capture changed on the host.
     """
 
-    def __init__(self, name: str, generators: Callable[[], Iterable[Generator]] = tuple) -> None:
-        self.name, self.generators = name, generators
+    def __init__(
+        self,
+        name: str,
+        generators: Callable[[], Iterable[Generator]] = tuple,
+        tell: Callable[[str], None] = _warn,
+        memory: MemoryPool | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> None:
+        self.name, self.generators, self.tell, self.memory, self.undo = name, generators, tell, memory, undo
         self.reason: str | None = None  # why calls are not captured
         self.clear()
+
+    @property
+    def captured(self) -> bool:
+        """Whether some calls are replayed as a graph."""
+        return bool(self.graphs)
 
     def clear(self) -> None:
         """Drop all graphs, after tensors that they read or write were replaced."""
         self.calls: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, _Graph] = {}
-        self.pool: MemoryPool | None = None
+        self.pool = self.memory
 
     def __call__(
         self,
@@ -138,18 +157,19 @@ class GraphedCalls:
                 self.pool = self.pool or MemoryPool()
                 graph, result = capture(lambda: function(*static), self.pool, self.generators())
         except NotCaptured as error:
+            if self.undo is not None:
+                self.undo()
             self.stop(str(error))
             return None
         self.graphs[signature] = _Graph(graph, static, result)
         return self.graphs[signature]
 
     def stop(self, reason: str) -> None:
-        """Capture nothing from now on, and warn of it."""
+        """Capture nothing from now on, and say so."""
         self.clear()
         self.reason = reason
-        warnings.warn(
-            f"{self.name} are not captured as a CUDA graph and take longer ({reason}); the results do not change",
-            stacklevel=2,
+        self.tell(
+            f"{self.name} are not captured as a CUDA graph and take longer ({reason}); the results do not change"
         )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -108,6 +108,11 @@ def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
     return batch
 
 
+def take_rows(batch: Any, index: Tensor) -> Any:
+    """The rows at ``index`` of every tensor in a batch."""
+    return map_tensors(lambda column: column[index], batch)
+
+
 def _leaves(batch: Any) -> list[Any]:
     if isinstance(batch, dict):
         return [leaf for value in batch.values() for leaf in _leaves(value)]

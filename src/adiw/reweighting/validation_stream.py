@@ -20,6 +20,7 @@ from adiw.reweighting.dataset_cache import (
     prepare_worker,
     read_all,
     start,
+    take_rows,
 )
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.indexed_with_trusted import is_map_style
@@ -172,8 +173,7 @@ class ValidationStream(nn.Module):
         """(index of the next ``refresh_size`` samples, inputs of this process's part of them), on the device."""
         index = self.order[self.next_positions]
         if self.cached is not None:
-            rows = processes.split(index)
-            samples = map_tensors(lambda column: column[rows], self.cached)
+            samples = take_rows(self.cached, processes.split(index))
         else:
             if self._loaded is None:
                 self._loaded = self._open_loader(processes)
@@ -194,7 +194,7 @@ class ValidationStream(nn.Module):
 
         loader: DataLoader[Any] = DataLoader(
             self.dataset,
-            batch_sampler=batches(),  # type: ignore[arg-type]  # endless, so it has no length
+            batch_sampler=batches(),
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
             worker_init_fn=prepare_worker,
