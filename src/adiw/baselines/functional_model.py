@@ -135,11 +135,9 @@ class FunctionalModel(nn.Module):
         return per_sample_jvp(partial(self._losses, batch=batch, precision=precision), theta, direction)
 
     def _losses(self, theta: Parameters, batch: Any, precision: Precision) -> Tensor:
-        """Per-sample losses (n,) of a batch at theta."""
         return self.evaluator.losses(*self._outputs(theta, batch, precision))
 
     def _outputs(self, theta: Parameters, batch: Any, precision: Precision) -> tuple[Any, Any]:
-        """(outputs, targets) of a batch at theta."""
         copies = {f"model.{name}": value.clone() for name, value in self.evaluator.model.named_buffers()}
         swapped = {f"model.{name}": value for name, value in theta.items()}
         with autocast_to(*precision):

@@ -209,7 +209,6 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
 
 
 def device_named(text: str) -> torch.device:
-    """The device of this name; an error names the devices that exist."""
     name, _, number = text.partition(":")
     if name not in ("cpu", "cuda") or (":" in text and not number.isdigit()):
         raise ValueError(f"unknown device {text!r}: expected cpu, cuda, or cuda:1 for the second GPU")

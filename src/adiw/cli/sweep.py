@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,19 +13,77 @@ import typer
 from rich.progress import Progress, TaskID
 
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.executor_options import Where
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
 from adiw.data import load as load_data
-from adiw.experiments.executors import RETRIES, Budget, run_on, seconds_of
+from adiw.experiments.executors import RETRIES, Budget, Executor, run_on, seconds_of
+from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.run_folder import Folder
+from adiw.experiments.settings import SettingsError, unknown
 from adiw.experiments.sweep import STOPPED, Sweep
 from adiw.reports.folders import read_sweep
 from adiw.reports.grid import to_text
 from adiw.reports.tables import accuracy_table, time_table, write_tables
+
+EXECUTORS = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Where:
+    """The name of the executor, its processes, the share of a GPU for each run, and retries of a run."""
+
+    executor: str
+    processes: int | None
+    gpus_per_run: float | None
+    retries: int
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise unknown("executor", self.executor, EXECUTORS)
+        if self.executor == "ray" and self.processes is not None:
+            raise SettingsError(
+                "--processes is for --executor local: Ray starts as many runs as it has CPUs and GPUs"
+            )
+        if self.gpus_per_run is not None and not 0 < self.gpus_per_run <= 1:
+            raise SettingsError(f"--gpus-per-run must be above 0 and at most 1, got {self.gpus_per_run:g}")
+
+    @contextmanager
+    def open(self, work: Sweep, runs: int) -> Iterator[Executor | None]:
+        """An executor for this number of runs; None to compute them in this process."""
+        if self.executor == "ray" and runs:
+            from adiw.experiments.ray_executor import RayExecutor
+
+            if work.engine.device is not None and work.engine.device.index is not None:
+                raise SettingsError(
+                    f"--device {work.engine.device}: Ray chooses the GPU of each run; use --device cuda"
+                )
+            with RayExecutor(0.0 if _on_cpu(work.engine) else self.gpus_per_run) as cluster:
+                work.processes = min(cluster.slots, runs)
+                yield cluster
+            return
+        work.processes = self._processes(work, runs)
+        if work.processes == 1:
+            yield None
+            return
+        spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
+        with LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
+            yield processes
+
+    def _processes(self, work: Sweep, runs: int) -> int:
+        """The given number; otherwise as many as use the whole machine, or one if runs share a process."""
+        if self.processes is not None:
+            return self.processes
+        if work.side_by_side is not None:
+            return 1
+        return max(1, min(runs, processes_for(work.engine.resolve_device(), self.gpus_per_run or 1.0)))
+
+
+def _on_cpu(engine: Engine) -> bool:
+    return engine.device is not None and engine.device.type == "cpu"
+
 
 KINDS = ("done", "running", "dead", "failed", "left")
 
@@ -52,7 +113,6 @@ class SweepProgress:
         self.bar.update(self.whole, note=str(self))
 
     def ended(self, job: Planned, record: dict[str, Any]) -> None:
-        """A run has ended with this record."""
         status = self.states[job] = record["status"]
         if job in self.running:
             self.bar.remove_task(self.running.pop(job))

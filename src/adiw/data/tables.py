@@ -43,7 +43,6 @@ class Table:
 
     @property
     def target(self) -> str:
-        """Name of the label column."""
         return str(self.labels.name)
 
     def refuse(self, row: int, column: str, expected: str, found: str) -> NoReturn:

@@ -127,7 +127,6 @@ class Evaluation:
             self.processes.sum_([self.right])
 
     def _local_part(self, samples: AnySamples) -> AnySamples:
-        """The samples that this process evaluates."""
         own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
         return samples if self.processes.size == 1 else samples.subset(own)
 

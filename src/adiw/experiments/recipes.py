@@ -62,7 +62,6 @@ class Recipe:
     paper: dict[str, dict[str, list[Any]]]
 
     def settings(self, row: Entry, column: Entry, trial: int) -> Settings:
-        """The settings of one run."""
         return resolve({**override(override(self.common, column.settings), row.settings), "seed": trial})
 
     def as_dict(self) -> dict[str, Any]:

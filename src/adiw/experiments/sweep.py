@@ -123,7 +123,6 @@ class Sweep:
             raise Interrupted(STOPPED)
 
     def _width(self) -> Width:
-        """How many runs share this process."""
         device = self.engine.resolve_device()
         if self.side_by_side is None and device.type == "cuda":
             return Ramp(partial(has_memory_for_one_more, device), self.engine.log)
@@ -165,13 +164,11 @@ class Sweep:
         return {"status": "failed", "reason": reason, "settings": job.settings.as_dict(), **where}
 
     def write_record(self, job: Planned, record: dict[str, Any]) -> None:
-        """Append the record to results.jsonl."""
         where = {"row": job.row, "column": job.column, "trial": job.trial, "folder": job.folder}
         together = record.get("side_by_side", 1) * self.processes
         self.folder.append_row(RESULTS, {**where, **record, "side_by_side": together})
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """All records of a file so far."""
         return read_lines(self.folder.path / name)
 
     def write_sums(self) -> None:

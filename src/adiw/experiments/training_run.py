@@ -97,7 +97,6 @@ class TrainingRun:
         return self.train_epochs + (self.settings.fine_tune_epochs if self.method.fine_tunes else 0)
 
     def _build(self) -> None:
-        """Network, optimizer and method."""
         settings, splits, device = self.settings, self.splits, self.device
         torch.manual_seed(settings.seed)
         self.model = sync_batch_norm(build_model(settings, splits).to(device), device, self.processes)
@@ -132,7 +131,6 @@ class TrainingRun:
             self.reweight.compile(dynamic=False)
 
     def _prepare(self, log: Callable[[str], None] | None) -> None:
-        """The training loops and the evaluation."""
         settings, model = self.settings, data_parallel(self.model, self.device)
 
         def loop(samples: Samples | ImageFiles, batch: int, reweight: Any, optimizer: Any) -> Loop:

@@ -60,7 +60,8 @@ class Reweighting(Callback):
 
     def loss(self, outputs: Any, targets: Any, index: Tensor | None = None, inputs: Any = None) -> Tensor:
         """See ``weighted_loss``."""
-        return self._started_method()(outputs, targets, index, inputs)
+        weighted: Tensor = self._started_method()(outputs, targets, index, inputs)
+        return weighted
 
     def audit(
         self,

@@ -68,7 +68,6 @@ class WeightedMean:
         return cls(slope / step.processes.divisor(total) if divide else slope, finite)
 
     def clone(self) -> WeightedMean:
-        """A copy in its own memory."""
         return WeightedMean(self.slope.clone(), self.finite.clone())
 
     def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
