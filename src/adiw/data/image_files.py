@@ -62,6 +62,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """Shape of one x."""
         return (3, self.size, self.size)
 
     def subset(self, index: Tensor, y: Tensor | None = None) -> "ImageFiles":

@@ -69,6 +69,7 @@ class Samples(Dataset[tuple[Tensor, Tensor]]):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """Shape of one x."""
         return tuple(self.x.shape[1:])
 
     def subset(self, index: Tensor, y: Tensor | None = None) -> "Samples":
