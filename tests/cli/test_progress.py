@@ -12,7 +12,7 @@ from adiw.cli.console import on_bars, timed_lines
 from adiw.experiments import training_run
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
-from adiw.reweighting import quick_model
+from adiw.reweighting.diagnostics import quick_model
 
 
 def test_lines_are_printed_no_more_often_than_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,11 @@ from adiw.experiments.best_epoch import right_in_other_parts
 from adiw.experiments.dead_run import STEPS
 from adiw.experiments.splits import Splits
 from adiw.experiments.training_run import TrainingRun
-from adiw.reweighting import alarms, alarms_by_class
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.diagnostics import alarms, alarms_by_class
+from adiw.reweighting.diagnostics.alarms import Alarm
+from adiw.reweighting.diagnostics.verdict import find_shift, make_verdict
 from adiw.reweighting.summary import rows_of
-from adiw.reweighting.verdict import find_shift, make_verdict
 
 
 def raise_epoch_alarms(training: TrainingRun) -> list[Alarm]:

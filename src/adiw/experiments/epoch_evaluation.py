@@ -19,7 +19,7 @@ from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
 from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import prepare_worker, start
-from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_samples
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from adiw.experiments.recipes import Recipe
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import UNRECORDED, Settings, SettingsError, override, resolve
 from adiw.experiments.training_run import TrainingRun
-from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.diagnostics.alarms import Alarm
 
 
 def resumed_settings(out: Path, given: Mapping[str, Any]) -> Settings:

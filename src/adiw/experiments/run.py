@@ -39,7 +39,7 @@ from adiw.experiments.settings import Settings
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.diagnostics.alarms import Alarm
 
 SAVE_EVERY = 10.0  # least seconds between two checkpoints
 FILES = (  # of a run that has ended; checkpoints hold their own digest

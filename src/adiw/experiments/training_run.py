@@ -29,12 +29,12 @@ from adiw.experiments.splits import Splits, with_augmentation
 from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.diagnostics.alarms import Alarm
+from adiw.reweighting.diagnostics.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.diagnostics.quick_model import draw_samples, features_of
 from adiw.reweighting.progress import at_most_every
-from adiw.reweighting.quick_model import draw_samples, features_of
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports

@@ -12,7 +12,7 @@ from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.audit import audit
+from adiw.reweighting.diagnostics.audit import audit
 from adiw.reweighting.indexed_with_trusted import Indexed, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.reweighting.progress import OnProgress, silent

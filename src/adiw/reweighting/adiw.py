@@ -15,11 +15,12 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
-from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture, compiled
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
+from adiw.reweighting.diagnostics.alarm_checks import AlarmChecks
+from adiw.reweighting.diagnostics.verdict import Verdict, verdict_of
 from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
 from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import ResumableGenerator, from_one_value, one_value
@@ -46,7 +47,6 @@ from adiw.reweighting.trusted_warnings import (
     warn_of_missing_classes,
 )
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
-from adiw.reweighting.verdict import Verdict, verdict_of
 from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator

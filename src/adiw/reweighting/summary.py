@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from adiw.matching.weight_limits import effective_sample_size
-from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.diagnostics.alarms import Alarm
 from adiw.reweighting.divergence_estimator import EstimationResult, scaled_gradient
 from adiw.reweighting.sample_record import SampleRecord
 from adiw.user_code import warn_user
