@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from adiw.divergences import DIVERGENCES
-from adiw.engine.graphed_step import Captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.methods import method_name
@@ -147,8 +146,7 @@ class Case:
 
     @property
     def captured(self) -> bool:
-        step = self.job.loop.step
-        return isinstance(step, Captured) and step.captured
+        return self.job.loop.captured
 
     @property
     def in_words(self) -> str:

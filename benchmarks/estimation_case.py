@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,9 +14,9 @@ import adiw
 from adiw import ADIW, Features
 from adiw.baselines import DIW
 from adiw.divergences import Divergence
-from adiw.engine.graphed_step import Captured, generators_of
+from adiw.engine.loop import generators_of
 from adiw.experiments.methods import method_name
-from adiw.reweighting.cuda_graphs import WARM_UP
+from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationBatch
 from timing import Timer, repeated
@@ -105,7 +106,8 @@ def timer_of(case: EstimationCase, device: torch.device, engine: str) -> Timer:
         return repeated(case, device)
     torch.cuda.synchronize()  # the batch was generated on another stream
     stream = torch.cuda.Stream()
-    step = Captured(lambda: _discard(case()), _refuse, lambda: generators_of(case.reweight))
+    graphs = GraphedCalls("estimates", partial(generators_of, case.reweight), _refuse)
+    step = partial(graphs, lambda: _discard(case()), (), device)
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP + 1):
             step()

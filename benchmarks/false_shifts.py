@@ -24,7 +24,7 @@ from adiw.data import Samples
 from adiw.experiments.data_check import check_data
 from adiw.experiments.settings import HOLD_OUT, resolve
 from adiw.experiments.splits import Splits, load_splits
-from adiw.reweighting.verdict import LEVEL
+from adiw.reweighting.diagnostics.verdict import LEVEL
 from benchmarks.audit_tables import read_table
 from benchmarks.record import RESULTS, describe
 

@@ -25,7 +25,7 @@ import adiw.data
 from adiw.data import Data, DataError, Samples, load
 from adiw.experiments.executors import Executor, Pending, run_on
 from adiw.experiments.local_executor import LocalExecutor
-from adiw.experiments.plan import Part, Planned, plan
+from adiw.experiments.recipes import Part, Planned, plan
 from adiw.experiments.recipes import load as load_recipe
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine, Interrupted

@@ -114,7 +114,7 @@ def tree(root: Path, files: dict[str, str]) -> Path:
             "matching/kernels.py": "import numpy as np",
         },
         {"classic/kmm.py": "from sklearn.base import BaseEstimator\nfrom adiw.divergences import MMD"},
-        {"data/digits.py": "import sklearn\nfrom adiw.data.errors import DataError\nfrom . import errors"},
+        {"data/digits.py": "import sklearn\nfrom adiw.data.source_files import DataError\nfrom . import errors"},
         {"baselines/given_weights.py": "from adiw import ADIW\nimport adiw.reweighting.weight_state"},
         {"engine/step.py": "from adiw.baselines import BASELINES\nfrom ..models import build"},
         {"experiments/run.py": "from adiw.engine.step import train_step\nfrom adiw.data import load"},

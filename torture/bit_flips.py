@@ -27,7 +27,7 @@ from adiw.data import DataError, Samples, cifar, fashion_mnist, load
 from adiw.engine import checkpoint
 from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments.checked_io import DamagedError, read_lines
-from adiw.experiments.plan import Planned
+from adiw.experiments.recipes import Planned
 from adiw.experiments.recipes import load as load_recipe
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine, Interrupted, run

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adiw.reweighting import alarms
-from adiw.reweighting.significance import mix_distance
+from adiw.reweighting.diagnostics import alarms
+from adiw.reweighting.diagnostics.significance import mix_distance
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.task import Sources, Split
 from benchmarks.gauntlet.tasks import TASKS

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from adiw.experiments.settings import HOLD_OUT
-from adiw.reweighting.verdict import answer_of
+from adiw.reweighting.diagnostics.verdict import answer_of
 from benchmarks.gauntlet.methods import METHODS
 from benchmarks.gauntlet.task import Sources, Split
 from benchmarks.gauntlet.tasks import TASKS

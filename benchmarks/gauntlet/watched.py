@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.reweighting.verdict import Comparison, Verdict, compare_losses, compare_rates
+from adiw.reweighting.diagnostics.verdict import Comparison, Verdict, compare_losses, compare_rates
 from benchmarks.gauntlet import records
 from benchmarks.gauntlet.alternatives import joined
 from benchmarks.gauntlet.halves import allowed, confirmed, read_halves

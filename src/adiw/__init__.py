@@ -15,13 +15,13 @@ from adiw.label_audit import Audit
 from adiw.matching import projections
 from adiw.matching.weight_limits import Limits
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import audit
+from adiw.reweighting.diagnostics.alarms import Alarm
+from adiw.reweighting.diagnostics.audit import audit
+from adiw.reweighting.diagnostics.verdict import Verdict
 from adiw.reweighting.estimate_weights import State, estimate_weights
 from adiw.reweighting.indexed_with_trusted import Indexed
 from adiw.reweighting.summary import Stationarity, Summary
 from adiw.reweighting.transforms import Features, class_prior_ratio
-from adiw.reweighting.verdict import Verdict
 
 __version__ = "0.1.0"
 __all__ = [

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional
 
-from adiw.baselines.batch_norm_jvp import BatchNormTangents
+from adiw.baselines.per_sample_jvp import BatchNormTangents
 
 CHANNELS = 3
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # of PyTorch itself, when it loads forward mode

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from adiw.baselines import DIW, L2R, MWNet
-from adiw.baselines.interior_point import ITERATIONS
+from adiw.baselines.qp_solvers import ITERATIONS
 from tests.baselines.definitions import CRITERION, FALLBACK, MODELS, build, images
 from tests.counting import Counting
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from adiw.cli import demo as demo_module
-from adiw.experiments.plan import Planned
+from adiw.experiments.recipes import Planned
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep

@@ -8,18 +8,17 @@ import pytest
 import torch
 from rich.progress import Progress
 
-from adiw.cli.console import TimedLines, on_bars
+from adiw.cli.console import on_bars, timed_lines
 from adiw.experiments import training_run
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
-from adiw.reweighting import quick_model
+from adiw.reweighting.diagnostics import quick_model
 
 
 def test_lines_are_printed_no_more_often_than_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    TimedLines(quiet=False, seconds=1000).tell("too early")
-    TimedLines(quiet=True, seconds=0).tell("quiet")
-    lines = TimedLines(quiet=False, seconds=0)
-    lines.tell("epoch 1 of 3")
+    timed_lines(quiet=False, seconds=1000)("too early")
+    timed_lines(quiet=True, seconds=0)("quiet")
+    timed_lines(quiet=False, seconds=0)("epoch 1 of 3")
     assert capsys.readouterr().err == "adiw: epoch 1 of 3\n"
 
 

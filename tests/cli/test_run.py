@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adiw.cli.data_argument import with_data
+from adiw.cli.settings_options import with_data
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.settings import resolve
 from tests.cli.conftest import Command

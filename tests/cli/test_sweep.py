@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adiw.cli import executor_options
+from adiw.cli import sweep
 from adiw.cli import sweep as sweep_module
 from adiw.reports import figures
 from adiw.reports.grid import NONE
@@ -85,7 +85,7 @@ def test_without_options_the_runs_share_the_cores(adiw: Command, monkeypatch: py
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(executor_options, "LocalExecutor", here)
+    monkeypatch.setattr(sweep, "LocalExecutor", here)
     output = adiw("sweep", "mine.toml", *SMALL[2:], "--device", "cpu")
     assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
     assert [record["side_by_side"] for record in records()] == [2, 2]

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from adiw.cli.sweep_progress import SweepProgress
-from adiw.experiments.plan import Planned
+from adiw.cli.sweep import SweepProgress
+from adiw.experiments.recipes import Planned
 from adiw.experiments.settings import resolve
 
 JOBS = [Planned("KL", "much", trial, resolve({"seed": trial, "epochs": 5})) for trial in range(4)]

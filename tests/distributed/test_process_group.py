@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from adiw import together
-from adiw.distributed.process_group import ProcessGroup, SingleProcess, current_processes
+from adiw.distributed.process_group import Processes, ProcessGroup, current_processes
 from adiw.reweighting.weight_state import WeightState
 from tests.gloo_processes import BASELINES, EVEN, VARIANTS, group_of_one, in_processes, train
 from tests.threaded_process_group import ThreadedProcessGroup, in_threads
@@ -212,7 +212,7 @@ def test_a_process_that_ends_early_is_an_error_for_the_others() -> None:
 
 def test_torchrun_without_a_process_group_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    SingleProcess().start(nn.Linear(1, 1), torch.zeros(3))  # WORLD_SIZE alone may come from a scheduler
+    Processes().start(nn.Linear(1, 1), torch.zeros(3))  # WORLD_SIZE alone may come from a scheduler
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     with pytest.raises(RuntimeError, match="torchrun started 2 processes, but they have no process group: call"):
         train(0, 1, VARIANTS["kl"](), range(1))
@@ -220,7 +220,7 @@ def test_torchrun_without_a_process_group_is_an_error(monkeypatch: pytest.Monkey
 
 def test_a_single_process_gathers_nothing() -> None:
     processes, values = current_processes(), torch.arange(3)
-    assert isinstance(processes, SingleProcess)
+    assert type(processes) is Processes
     assert (processes.size, processes.rank, processes.offset) == (1, 0, 0)
     assert processes.start(nn.Linear(1, 1), values) is False
     assert processes.gather([values, None], [0, 0]) == [values, None]
@@ -231,7 +231,7 @@ def test_a_single_process_gathers_nothing() -> None:
     assert processes.part(3) == range(3)
     assert [processes.any(flag) for flag in (True, False)] == [True, False]
     with group_of_one():
-        assert isinstance(current_processes(), SingleProcess)
+        assert type(current_processes()) is Processes
 
 
 @pytest.mark.parametrize("size", [2, 3])

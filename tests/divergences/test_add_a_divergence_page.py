@@ -19,7 +19,7 @@ import torch
 
 from adiw import DIVERGENCES, estimate_weights
 from adiw.divergences import protocol, registry, settings
-from adiw.experiments.plan import Part
+from adiw.experiments.recipes import Part
 from adiw.matching import batches, groups, kernels, projections
 from adiw.matching.batches import match
 from tests.experiments.small_sweeps import finish, small, sweep

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.experiments.plan import plan
-from adiw.experiments.recipes import load_file
+from adiw.experiments.recipes import load_file, plan
 from blocks import Block, read, rewrite, run
 from tests.docs import shell
 

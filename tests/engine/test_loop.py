@@ -15,10 +15,11 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW
 from adiw.baselines import Fixed
-from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
-from adiw.reweighting import validation_stream
+from adiw.matching import batches as batches_of_matching
+from adiw.reweighting import cuda_graphs, sample_record, validation_stream
+from adiw.reweighting.cuda_graphs import GraphedCalls
 from tests.engine.small_problem import problem, same
 from tests.simulated_gpu import pretend_to_record
 
@@ -107,16 +108,34 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         raise RuntimeError("out of memory")
 
     pretend_to_record(monkeypatch, recording)
+    monkeypatch.setattr(cuda_graphs, "can_capture", lambda device: True)
     plain, plain_reweight = made()
     loop, reweight = made()
     messages: list[str] = []
-    loop.step = Captured(loop._step, messages.append, undo=loop._undo)
+    loop._capture(messages.append)
     for one in (plain, loop):
         one.run_epoch(0)
-    assert messages == ["steps are not captured as a graph (out of memory)"]
+    (line,) = messages
+    assert line.startswith("steps are not captured as a CUDA graph and take longer (out of memory)")
     assert reweight.val_stream.steps == plain_reweight.val_stream.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
+
+
+def test_steps_are_captured_again_when_they_have_less_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the early steps of 60 samples in batches of 15, whose graph also records losses."""
+    monkeypatch.setattr(sample_record, "EARLY_STEPS", 8)
+    model, x, y = problem()
+    reweight = ADIW(model, nn.CrossEntropyLoss(reduction="none"), TensorDataset(x[:8], y[:8]), 60)
+    loop = Loop(model, reweight, SGD(model.parameters(), lr=0.1), TensorLoader(x, y, 15, 0, CPU, augment=False))
+    log: list[int] = []
+    loop.graphed = GraphedCalls("steps")
+    monkeypatch.setattr(GraphedCalls, "captured", True)
+    monkeypatch.setattr(GraphedCalls, "capture_again", lambda self: log.append(reweight.val_stream.steps))
+    monkeypatch.setattr(batches_of_matching, "host_can_read", lambda _values: False)  # as on a GPU
+    for epoch in range(5):
+        loop.run_epoch(epoch)
+    assert log == [10]
 
 
 def groups(kind: str) -> Iterator[dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adiw.distributed.process_group import SingleProcess
+from adiw.distributed.process_group import Processes
 from adiw.engine import stopping
 from adiw.engine.stopping import StopCheck, Stopped, at_intervals
 
@@ -43,9 +43,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_one_process_asks_after_every_step() -> None:
     answers = iter([False, False, True])
-    assert steps_until_stopped(StopCheck(lambda: next(answers), SingleProcess()), 5) == 3
+    assert steps_until_stopped(StopCheck(lambda: next(answers), Processes()), 5) == 3
     with pytest.raises(Stopped):
-        StopCheck(lambda: True, SingleProcess()).in_one_process()
+        StopCheck(lambda: True, Processes()).in_one_process()
 
 
 @pytest.mark.parametrize("own", [True, False])

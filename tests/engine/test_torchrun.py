@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from adiw.distributed.process_group import ProcessGroup, SingleProcess
+from adiw.distributed.process_group import Processes, ProcessGroup
 from adiw.engine import torchrun
 from adiw.engine.torchrun import (
     data_parallel,
@@ -117,7 +117,7 @@ def test_batch_norm_on_the_cpu_is_refused() -> None:
 
 def test_a_single_process_trains_the_model_itself() -> None:
     model = with_norm()
-    assert sync_batch_norm(model, CPU, SingleProcess()) is model
+    assert sync_batch_norm(model, CPU, Processes()) is model
     assert data_parallel(model, CPU) is model
     with group_of_one():
         wrapped = data_parallel(model, CPU)

@@ -9,8 +9,7 @@ import torch
 
 from adiw.experiments.executors import Executor, run_on
 from adiw.experiments.local_executor import LocalExecutor
-from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.recipes import Recipe, load_file
+from adiw.experiments.recipes import Part, Planned, Recipe, load_file, plan
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import Engine
 from adiw.experiments.sweep import RESULTS, Sweep

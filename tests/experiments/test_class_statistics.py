@@ -11,7 +11,7 @@ import torch
 from sklearn.metrics import confusion_matrix, recall_score
 
 from adiw.data import Data, Samples
-from adiw.experiments.class_statistics import CONFUSIONS, MATRIX, class_statistics
+from adiw.experiments.diagnosis import CONFUSIONS, MATRIX, class_statistics
 from adiw.experiments.splits import Splits
 from adiw.shifts import Shifted
 

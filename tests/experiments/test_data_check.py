@@ -13,7 +13,7 @@ from adiw.experiments import data_check
 from adiw.experiments.data_check import Finding, check_data, features
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
-from adiw.reweighting import quick_model
+from adiw.reweighting.diagnostics import quick_model
 from tests.cli.images import write_images
 
 

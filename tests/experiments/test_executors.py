@@ -13,7 +13,7 @@ import pytest
 
 from adiw.experiments import executors, provenance
 from adiw.experiments.executors import Task, compute, run_on, run_recipe
-from adiw.experiments.plan import Part, plan
+from adiw.experiments.recipes import Part, plan
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS
 from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep, write_recipe

@@ -14,7 +14,7 @@ import torch
 
 from adiw.experiments.executors import run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for, visible_gpu
-from adiw.experiments.plan import Part, plan
+from adiw.experiments.recipes import Part, plan
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS
 from tests.experiments.small_sweeps import (

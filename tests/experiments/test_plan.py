@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.recipes import load
+from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.settings import SettingsError
 from tests.experiments.small_sweeps import TEXT, small
 

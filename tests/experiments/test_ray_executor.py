@@ -15,8 +15,8 @@ ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "adiw
 
 from adiw.cli.app import app  # noqa: E402
 from adiw.experiments.executors import run_on  # noqa: E402
-from adiw.experiments.plan import Part, plan  # noqa: E402
 from adiw.experiments.ray_executor import RayExecutor  # noqa: E402
+from adiw.experiments.recipes import Part, plan  # noqa: E402
 from tests.experiments.small_sweeps import TEXT, files, finish, small, statuses, sweep, write_recipe  # noqa: E402
 
 # Some versions of Ray leave files and processes open when they start a cluster.

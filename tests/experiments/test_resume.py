@@ -17,8 +17,8 @@ from adiw.engine.checkpoint import NAME, PREVIOUS, CheckpointError
 from adiw.experiments import run as run_module
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
+from adiw.experiments.resume import position_of, restore, state_of
 from adiw.experiments.run import Engine, Interrupted, run
-from adiw.experiments.run_state import position_of, restore, state_of
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.splits import load_splits
 from adiw.experiments.training_run import TrainingRun

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from adiw.experiments.checked_io import DamagedError, json_line, read_lines
-from adiw.experiments.run_folder import Folder, NullFolder
+from adiw.experiments.run_folder import Folder
 
 
 def test_rows_are_lines_of_strict_json(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_a_folder_is_created_or_an_error_names_it(tmp_path: Path) -> None:
 
 def test_a_null_folder_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "kept.json").write_text("{}")
-    folder = NullFolder(tmp_path)
-    NullFolder(tmp_path / "run").create()
+    folder = Folder(tmp_path, writes=False)
+    Folder(tmp_path / "run", writes=False).create()
     folder.write_json("config.json", {})
     folder.write_rows("metrics.jsonl", [{}])
     folder.append_row("metrics.jsonl", {})

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from adiw.experiments import sweep as sweep_module
-from adiw.experiments.plan import plan
+from adiw.experiments.recipes import plan
 from adiw.experiments.run import Engine
 from adiw.experiments.side_by_side import Ramp, has_memory_for_one_more
 from adiw.experiments.sweep import Sweep

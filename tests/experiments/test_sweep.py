@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from adiw.experiments import sweep as sweep_module
-from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.recipes import Recipe
+from adiw.experiments.recipes import Part, Planned, Recipe, plan
 from adiw.experiments.run import Interrupted
 from adiw.experiments.sweep import RESULTS, TIMING, Sweep
 from adiw.reports.folders import read_sweep

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from adiw.experiments.run_state import restore, state_of
+from adiw.experiments.resume import restore, state_of
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
 from adiw.experiments.training_run import TrainingRun

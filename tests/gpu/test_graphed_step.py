@@ -12,9 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from adiw.baselines import interior_point
+from adiw.baselines import qp_solvers
 from adiw.baselines.diw import kernel_mean_matching
-from adiw.engine.graphed_step import Captured
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments import compilation
 from adiw.experiments.methods import METHODS
@@ -76,10 +75,9 @@ def assert_alike(one: TrainingRun, other: TrainingRun) -> None:
 def test_captured_steps_agree_with_eager_steps(given: dict[str, Any]) -> None:
     settings = resolve({**GIVEN, **given})
     eager, captured = trained(settings, capture=False), trained(settings, capture=True)
-    assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.captured
+    assert captured.loop.captured
     if captured.fine_tuning is not None:
-        assert captured.fine_tuning.step.captured  # type: ignore[attr-defined]
+        assert captured.fine_tuning.captured
     if settings.hold_out:
         for row, other in zip(captured.metrics, eager.metrics, strict=True):
             assert row["held_out_loss"] == pytest.approx(other["held_out_loss"], rel=1e-2)
@@ -91,7 +89,7 @@ def test_a_step_that_works_on_the_host_stays_eager_and_logs_it() -> None:
     told: list[str] = []
     settings = resolve({**GIVEN, "method": "diw", "solver": "osqp"})
     TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
-    assert told == ["steps are not captured as a graph (DIW's solver osqp works on the host)"]
+    assert told == ["steps are not captured as a CUDA graph (DIW's solver osqp works on the host)"]
 
 
 def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
@@ -103,15 +101,15 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
         job.queue_epoch()
         job.collect_epoch()
     (line,) = told
-    assert line.startswith("steps are not captured as a graph (")
+    assert line.startswith("steps are not captured as a CUDA graph and take longer (")
     assert "operation not permitted when stream is capturing" in line
-    assert not job.loop.step.captured  # type: ignore[attr-defined]
-    assert job.loop.evaluate_validation.captured  # type: ignore[union-attr]
+    assert not job.loop.captured
+    assert job.loop.evaluate_validation.func.captured  # type: ignore[union-attr]
     eager = trained(settings, capture=False)
     assert_alike(job, eager)  # the same units were dropped
     assert int(job.reweight.weight_state.seen_steps) == int(eager.reweight.weight_state.seen_steps)
     assert job.reweight.val_stream.steps == eager.reweight.val_stream.steps
-    assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.step.captured  # type: ignore[attr-defined]
+    assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.captured
 
 
 @pytest.mark.parametrize("method", ["uniform", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "l2r"])
@@ -128,10 +126,9 @@ def test_batches_of_workers_reach_the_graph(tmp_path: Path, method: str) -> None
     settings = resolve(given)
     eager, captured = (trained(settings, capture, workers=2) for capture in (False, True))
     assert isinstance(captured.loop.loader, DatasetLoader)
-    assert isinstance(captured.loop.step, Captured)
-    assert captured.loop.step.captured
+    assert captured.loop.captured
     if captured.fine_tuning is not None:
-        assert captured.fine_tuning.step.captured  # type: ignore[attr-defined]
+        assert captured.fine_tuning.captured
     if settings.hold_out:
         for row, other in zip(captured.metrics, eager.metrics, strict=True):
             assert row["held_out_loss"] == pytest.approx(other["held_out_loss"], rel=1e-2)
@@ -183,8 +180,7 @@ def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]
     settings = resolve({**GIVEN, **given})
     plain = trained(settings, capture=True)
     job = trained(settings, capture=True, compiled=True)
-    assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.captured
+    assert job.loop.captured
     assert job.metrics[-1]["loss"] == pytest.approx(plain.metrics[-1]["loss"], rel=1e-3)
     assert torch.allclose(job.weights(), plain.weights(), rtol=1e-2, atol=1e-2)
 
@@ -192,8 +188,7 @@ def test_a_compiled_network_and_estimation_under_the_graph(given: dict[str, Any]
 def test_a_compiled_estimation_under_the_graph_of_a_network_that_is_not() -> None:
     settings = resolve({**GIVEN, "method": "adiw-kl"})
     plain, job = (trained(settings, capture=True, compiled=compiled) for compiled in (False, "estimation"))
-    assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.captured
+    assert job.loop.captured
     assert job.model._compiled_call_impl is None
     assert torch.allclose(job.weights(), plain.weights(), rtol=1e-2, atol=1e-2)
 
@@ -214,8 +209,8 @@ def test_the_compiled_solver_of_diw_finds_the_same_optimum() -> None:
     random = torch.Generator(GPU).manual_seed(0)
     z_train, z_val = (torch.rand(100, 1, generator=random, device=GPU).double() for _ in range(2))
     problem = kernel_mean_matching(match(2 * z_train, z_val), width=0.01)
-    compiled = torch.compile(interior_point.advance, dynamic=False)
-    plain, fused = interior_point.solve(problem), interior_point.solve(problem, advance=compiled)
+    compiled = torch.compile(qp_solvers.advance, dynamic=False)
+    plain, fused = qp_solvers.solve(problem), qp_solvers.solve(problem, advance=compiled)
     assert plain.std() > 0.1
     torch.testing.assert_close(fused, plain, rtol=0, atol=1e-5)
 
@@ -226,6 +221,5 @@ def test_narrow_tangents_of_a_compiled_network_with_batch_norm(method: str) -> N
     settings = resolve({**GIVEN, "method": method, "model": "tests.experiments.normed:build", "bf16": True})
     plain = trained(settings, capture=True).weights()
     job = trained(settings, capture=True, compiled=True)
-    assert isinstance(job.loop.step, Captured)
-    assert job.loop.step.captured
+    assert job.loop.captured
     assert float(torch.corrcoef(torch.stack([job.weights(), plain]))[0, 1]) > 0.8

@@ -59,6 +59,6 @@ def test_a_run_with_nccl_is_eager_and_logs_why(monkeypatch: pytest.MonkeyPatch, 
     under_torchrun(monkeypatch)
     with process_group():
         linked_run = run(settings, tmp_path / "linked", engine=Engine(local_device(None), log=logged.append))
-    assert logged == ["steps are not captured as a graph (processes exchange losses in every step)"]
+    assert logged == ["steps are not captured as a CUDA graph (processes exchange losses in every step)"]
     assert linked_run["accuracy"] == pytest.approx(alone["accuracy"], abs=0.5)
     assert json.loads((tmp_path / "linked" / "result.json").read_text())["engine"]["captured"] is False

@@ -30,11 +30,10 @@ from skorch.callbacks import LRScheduler
 from adiw import Features
 from adiw.divergences import KL
 from adiw.integrations import audit_rows
-from adiw.integrations.network_training import BestEpoch
+from adiw.integrations.network_training import BestEpoch, ReweightedNet
 from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
-from adiw.integrations.skorch import ReweightedNet
 from adiw.label_audit import ranking_quality
-from adiw.reweighting import quick_model
+from adiw.reweighting.diagnostics import quick_model
 
 MARGIN = 0.10  # of accuracy on digits with 40% wrong labels, over the same classifier without trusted samples
 untrusted = pytest.mark.filterwarnings(r"ignore:\w+.fit without trusted samples:UserWarning")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.experiments.plan import Part, plan
-from adiw.experiments.recipes import Recipe, load, load_file, names
+from adiw.experiments.recipes import Part, Recipe, load, load_file, names, plan
 from adiw.reports.folders import read_sweep
 
 ROOT = Path(__file__).parents[2]

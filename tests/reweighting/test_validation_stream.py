@@ -12,13 +12,13 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
-from adiw.distributed.process_group import SingleProcess
+from adiw.distributed.process_group import Processes
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
 from tests.threaded_process_group import ThreadedProcessGroup, in_threads
 
-SINGLE_PROCESS = SingleProcess()
+SINGLE_PROCESS = Processes()
 
 
 class Numbers(Dataset[Any]):
@@ -413,7 +413,7 @@ def test_several_processes_evaluate_the_same_as_one(cache_bytes: int, size: int,
     def observe(batch: Any) -> TransformedBatch:
         return numbers(batch) if groups else TransformedBatch(batch[0], None)
 
-    def batches(processes: ThreadedProcessGroup | SingleProcess) -> tuple[list[Any], list[int]]:
+    def batches(processes: ThreadedProcessGroup | Processes) -> tuple[list[Any], list[int]]:
         stream = val_stream(Numbers(11), 7, 5, cache_bytes=cache_bytes)
         rows: list[int] = []
         found = []

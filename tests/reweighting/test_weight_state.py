@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from adiw.distributed.process_group import SingleProcess
+from adiw.distributed.process_group import Processes
 from adiw.reweighting import sample_index
 from adiw.reweighting.transforms import TransformedBatch
 from adiw.reweighting.validation_stream import ValidationStream
@@ -351,7 +351,7 @@ def test_samples_that_are_known_to_be_distinct_are_not_compared(monkeypatch: pyt
 def test_the_first_step_starts_the_processes_with_the_method_that_owns_the_state() -> None:
     weight_state, method, started = WeightState(2, "Uniform()"), torch.nn.Linear(1, 1), []
 
-    class Recording(SingleProcess):
+    class Recording(Processes):
         def start(self, method: torch.nn.Module, batch: Tensor, model: Any = None, largest: int = 0) -> bool:
             started.append(method)
             return False

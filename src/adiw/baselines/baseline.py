@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 from torch import Generator, Tensor, nn
 
 from adiw.reweighting.dataset_cache import CACHE_BYTES
+from adiw.reweighting.extra_state import ResumableGenerator
 from adiw.reweighting.loss_shapes import Criterion, sample_losses
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_device_of
-from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adiw.argument_checks import is_positive
-from adiw.baselines import interior_point
+from adiw.baselines import qp_solvers
 from adiw.baselines.baseline import Baseline
 from adiw.baselines.qp_solvers import resolve_solver
 from adiw.divergences import MMD, MMDProblem
@@ -71,8 +71,8 @@ class DIW(Baseline):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile an iteration of the solver "gpu", if it is used, with ``torch.compile(*args, **kwargs)``."""
         if self.host_work is None:
-            advance = torch.compile(interior_point.advance, *args, **kwargs)
-            self.solve = partial(interior_point.solve, advance=advance)
+            advance = torch.compile(qp_solvers.advance, *args, **kwargs)
+            self.solve = partial(qp_solvers.solve, advance=advance)
 
     def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from adiw.baselines.baseline import Baseline
 from adiw.baselines.per_sample_jvp import Parameters, jvp_by_double_backward, lacks_forward_mode, per_sample_jvp
 from adiw.distributed.process_group import Processes
-from adiw.reweighting.compiled_methods import compiled
+from adiw.reweighting.cuda_graphs import compiled
 from adiw.reweighting.model_evaluator import ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.step import zero_gradient
 from adiw.reweighting.validation_stream import ValidationStream
@@ -135,11 +135,9 @@ class FunctionalModel(nn.Module):
         return per_sample_jvp(partial(self._losses, batch=batch, precision=precision), theta, direction)
 
     def _losses(self, theta: Parameters, batch: Any, precision: Precision) -> Tensor:
-        """Per-sample losses (n,) of a batch at theta."""
         return self.evaluator.losses(*self._outputs(theta, batch, precision))
 
     def _outputs(self, theta: Parameters, batch: Any, precision: Precision) -> tuple[Any, Any]:
-        """(outputs, targets) of a batch at theta."""
         copies = {f"model.{name}": value.clone() for name, value in self.evaluator.model.named_buffers()}
         swapped = {f"model.{name}": value for name, value in theta.items()}
         with autocast_to(*precision):

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from adiw.cli.console import on_bars, one_line_errors, progress_bar
-from adiw.cli.data_argument import HELP, with_data
 from adiw.cli.run import DataRoot, Quiet
-from adiw.cli.settings_options import flag, settings_options
+from adiw.cli.settings_options import HELP, flag, settings_options, with_data
 from adiw.experiments.data_check import Finding, check_data
 from adiw.experiments.settings import HOLD_OUT, resolve
 from adiw.experiments.splits import load_splits

@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -29,6 +28,7 @@ from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.run import NOT_BEGUN, Interrupted
+from adiw.reweighting.progress import lines_every
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
@@ -125,17 +125,9 @@ class StopRequest:
             signal.signal(number, handler)
 
 
-class TimedLines:
-    """Lines of progress for output that is not a terminal: one a minute, so that logs stay short."""
-
-    def __init__(self, quiet: bool, seconds: float = 60.0) -> None:
-        self.quiet, self.seconds, self.last = quiet, seconds, time.monotonic()
-
-    def tell(self, text: str) -> None:
-        """Print the text, unless the last line is younger than ``seconds``."""
-        if not self.quiet and time.monotonic() - self.last >= self.seconds:
-            self.last = time.monotonic()
-            say(text)
+def timed_lines(quiet: bool, seconds: float = 60.0) -> Callable[[str], None]:
+    """A function that prints a line of progress, for output that is not a terminal: one a minute keeps logs short."""
+    return (lambda line: None) if quiet else lines_every(seconds, say)
 
 
 def on_bars(bar: Progress) -> Callable[..., None]:

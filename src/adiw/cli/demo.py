@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from adiw.cli.console import TimedLines, one_line_errors, progress_bar, say
+from adiw.cli.console import one_line_errors, progress_bar, say, timed_lines
 from adiw.cli.run import Quiet
 from adiw.experiments.executors import run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for
-from adiw.experiments.plan import Planned
 from adiw.experiments.provenance import provenance
+from adiw.experiments.recipes import Planned
 from adiw.experiments.run import Engine
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
@@ -47,10 +47,10 @@ def demo(
             _clear(out / job.folder)
         with progress_bar("runs", quiet) as bar, LocalExecutor(work.processes) as executor:
             task = bar.add_task("digits, 40% wrong labels", total=len(jobs), note="")
-            lines = TimedLines(quiet or not bar.disable)
+            tell = timed_lines(quiet or not bar.disable)
             for number, (job, record) in enumerate(run_on(executor, work, jobs), 1):
                 bar.update(task, advance=1, note=job.folder)
-                lines.tell(f"{number} of {len(jobs)} runs have ended")
+                tell(f"{number} of {len(jobs)} runs have ended")
                 if record["status"] == "failed":
                     say(f"{job.folder}: {record['reason']}")
         runs = [_load(job, out / job.folder, number) for number, job in enumerate(jobs)]

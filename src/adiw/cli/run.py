@@ -12,9 +12,8 @@ import torch
 import typer
 from rich.progress import Progress
 
-from adiw.cli.console import StopRequest, TimedLines, on_bars, one_line_errors, progress_bar, say
-from adiw.cli.data_argument import HELP, data_name, with_data
-from adiw.cli.settings_options import check_used, flag, settings_options
+from adiw.cli.console import StopRequest, on_bars, one_line_errors, progress_bar, say, timed_lines
+from adiw.cli.settings_options import HELP, check_used, data_name, flag, settings_options, with_data
 from adiw.distributed.process_group import current_processes
 from adiw.divergences.registry import find
 from adiw.engine.torchrun import local_device
@@ -104,16 +103,16 @@ def run(
             StopRequest() as stop,
         ):
             task = bar.add_task(settings.method, total=settings.epochs, note="")
-            lines = TimedLines(silent or not bar.disable)
+            tell = timed_lines(silent or not bar.disable)
 
             def stage(text: str) -> None:
                 bar.update(task, note=text)
-                lines.tell(text)
+                tell(text)
 
             def show(row: dict[str, Any]) -> None:
                 note = f"accuracy {row['accuracy']:.2f}"
                 bar.update(task, completed=row["epoch"], total=row["epochs"], note=note)
-                lines.tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
+                tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
                 track(row)
 
             engine = Engine(where, workers, capture, compiled, True, say if first else no_log, stage)
@@ -210,7 +209,6 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
 
 
 def device_named(text: str) -> torch.device:
-    """The device of this name; an error names the devices that exist."""
     name, _, number = text.partition(":")
     if name not in ("cpu", "cuda") or (":" in text and not number.isdigit()):
         raise ValueError(f"unknown device {text!r}: expected cpu, cuda, or cuda:1 for the second GPU")

@@ -2,29 +2,135 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, say
-from adiw.cli.executor_options import Where
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
-from adiw.cli.sweep_progress import SweepProgress
 from adiw.data import load as load_data
-from adiw.experiments.budget import Budget, seconds_of
-from adiw.experiments.executors import RETRIES, run_on
-from adiw.experiments.plan import Part, Planned, plan
-from adiw.experiments.recipes import load
+from adiw.experiments.executors import RETRIES, Budget, Executor, run_on, seconds_of
+from adiw.experiments.local_executor import LocalExecutor, processes_for
+from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.run_folder import Folder
+from adiw.experiments.settings import SettingsError, unknown
+from adiw.experiments.shared_gpu import shared_gpu
 from adiw.experiments.sweep import STOPPED, Sweep
 from adiw.reports.folders import read_sweep
 from adiw.reports.grid import to_text
 from adiw.reports.tables import accuracy_table, time_table, write_tables
+
+EXECUTORS = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Where:
+    """The name of the executor, its processes, the share of a GPU for each run, and retries of a run."""
+
+    executor: str
+    processes: int | None
+    gpus_per_run: float | None
+    retries: int
+
+    def __post_init__(self) -> None:
+        if self.executor not in EXECUTORS:
+            raise unknown("executor", self.executor, EXECUTORS)
+        if self.executor == "ray" and self.processes is not None:
+            raise SettingsError(
+                "--processes is for --executor local: Ray starts as many runs as it has CPUs and GPUs"
+            )
+        if self.gpus_per_run is not None and not 0 < self.gpus_per_run <= 1:
+            raise SettingsError(f"--gpus-per-run must be above 0 and at most 1, got {self.gpus_per_run:g}")
+
+    @contextmanager
+    def open(self, work: Sweep, runs: int) -> Iterator[Executor | None]:
+        """An executor for this number of runs; None to compute them in this process."""
+        if self.executor == "ray" and runs:
+            from adiw.experiments.ray_executor import RayExecutor
+
+            if work.engine.device is not None and work.engine.device.index is not None:
+                raise SettingsError(
+                    f"--device {work.engine.device}: Ray chooses the GPU of each run; use --device cuda"
+                )
+            with RayExecutor(0.0 if _on_cpu(work.engine) else self.gpus_per_run) as cluster:
+                work.processes = min(cluster.slots, runs)
+                yield cluster
+            return
+        work.processes = self._processes(work, runs)
+        if work.processes == 1:
+            yield None
+            return
+        spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
+        share = nullcontext() if _on_cpu(work.engine) else shared_gpu(work.processes)
+        with share, LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
+            yield processes
+
+    def _processes(self, work: Sweep, runs: int) -> int:
+        """The given number; otherwise as many as use the whole machine, or one if runs share a process."""
+        if self.processes is not None:
+            return self.processes
+        if work.side_by_side is not None:
+            return 1
+        return max(1, min(runs, processes_for(work.engine.resolve_device(), self.gpus_per_run or 1.0)))
+
+
+def _on_cpu(engine: Engine) -> bool:
+    return engine.device is not None and engine.device.type == "cpu"
+
+
+KINDS = ("done", "running", "dead", "failed", "left")
+
+
+class SweepProgress:
+    """A progress bar for the sweep and one for each run; without bars, a line for each run that ends.
+
+    states: the state of each run at the start, one of ``KINDS``.
+    """
+
+    def __init__(self, bar: Progress, name: str, states: dict[Planned, str]) -> None:
+        self.bar, self.states = bar, states
+        self.running: dict[Planned, TaskID] = {}
+        self.whole = bar.add_task(name, total=len(states), completed=len(states) - self.count("left"), note=str(self))
+
+    def count(self, *kinds: str) -> int:
+        return sum(state in kinds for state in self.states.values())
+
+    def row(self, job: Planned, row: dict[str, Any]) -> None:
+        """A run has started (epoch 0) or finished an epoch."""
+        if job not in self.running:
+            self.running[job] = self.bar.add_task(job.name, total=job.settings.epochs, note="")
+            self.states[job] = "running"
+        note = f"accuracy {row['accuracy']:.2f}" if row.get("accuracy") is not None else ""
+        total = row.get("epochs", job.settings.epochs)  # the latter is None for a length in steps
+        self.bar.update(self.running[job], completed=row["epoch"], total=total, note=note)
+        self.bar.update(self.whole, note=str(self))
+
+    def ended(self, job: Planned, record: dict[str, Any]) -> None:
+        status = self.states[job] = record["status"]
+        if job in self.running:
+            self.bar.remove_task(self.running.pop(job))
+        self.bar.update(self.whole, completed=len(self.states) - self.count("left", "running"), note=str(self))
+        if status != "done":
+            say(f"{job.name}: {status} ({record['reason']}); {self}")
+        elif self.bar.disable:
+            say(f"{job.name}: done, accuracy {record['accuracy']:.2f}; {self}")
+
+    def close(self) -> None:
+        """The sweep has stopped: runs in progress count as left."""
+        self.states |= dict.fromkeys(self.running, "left")
+
+    def __str__(self) -> str:
+        counts = Counter(self.states.values())
+        return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
 
 
 def sweep(

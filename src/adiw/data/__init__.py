@@ -14,12 +14,11 @@ from pathlib import Path
 from adiw.data.cifar import load_cifar10, load_cifar100
 from adiw.data.dataset import Data
 from adiw.data.digits import load_digits
-from adiw.data.errors import DataError
 from adiw.data.fashion_mnist import load_fashion_mnist
 from adiw.data.image_files import ImageFiles
 from adiw.data.imagefolder import load_imagefolder
 from adiw.data.samples import Samples
-from adiw.data.source_files import data_root
+from adiw.data.source_files import DataError, data_root
 from adiw.data.tables import load_table
 
 DATASETS: dict[str, Callable[..., Data]] = {

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.errors import DataError, missing_files
 from adiw.data.samples import Samples, check_range
-from adiw.data.source_files import check_digest
+from adiw.data.source_files import DataError, check_digest, missing_files
 
 PIXELS = 3 * 32 * 32
 _TEN = "airplane automobile bird cat deer dog frog horse ship truck"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles
 from adiw.data.samples import Samples, check_range
+from adiw.data.source_files import DataError
 
 
 @dataclass(frozen=True, eq=False)

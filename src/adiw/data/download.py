@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from adiw.data import load
-from adiw.data.errors import DataError
+from adiw.data.source_files import DataError
 from adiw.versions import require
 
 CHUNK = 1 << 18  # bytes between two steps of the progress bar

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from adiw.argument_checks import is_count
-from adiw.data.errors import DataError
 from adiw.data.samples import check_rows
+from adiw.data.source_files import DataError
 from adiw.versions import require
 
 if TYPE_CHECKING:

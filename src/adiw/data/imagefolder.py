@@ -9,9 +9,8 @@ from pathlib import Path
 import torch
 
 from adiw.data.dataset import Data
-from adiw.data.errors import DataError
 from adiw.data.image_files import ImageFiles, read_image
-from adiw.data.source_files import require_path
+from adiw.data.source_files import DataError, require_path
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 POLICIES = ("refuse", "skip")  # broken images: an error when one is read, or excluded when the folder is loaded

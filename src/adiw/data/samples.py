@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from adiw.data.errors import DataError
+from adiw.data.source_files import DataError
 
 
 def check_rows(y: Tensor, rows: int) -> None:

@@ -18,9 +18,8 @@ import torch
 from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.errors import DataError
 from adiw.data.samples import Samples, stratified_split
-from adiw.data.source_files import require_path
+from adiw.data.source_files import DataError, require_path
 from adiw.versions import require
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ class Table:
 
     @property
     def target(self) -> str:
-        """Name of the label column."""
         return str(self.labels.name)
 
     def refuse(self, row: int, column: str, expected: str, found: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """The processes that train together: each has a part of the batch, and all estimate the weights of the whole batch.
 
-``SingleProcess`` and ``ProcessGroup`` have the same methods, so that no step branches on the number of processes.
+``Processes`` is one process; ``ProcessGroup`` has the same methods, so that no step branches on their number.
 """
 
 from __future__ import annotations
@@ -32,19 +32,23 @@ def is_initialized() -> bool:
 def current_processes(group: Any = None) -> Processes:
     """The processes of ``group`` (None: the default group), or a single process without a process group."""
     if not is_initialized() or dist.get_world_size(group) == 1:
-        return SingleProcess()
+        return Processes()
     return ProcessGroup(dist.get_world_size(group), dist.get_rank(group), group)
 
 
-class SingleProcess:
-    """Training in one process: every collective returns its argument.
+class Processes:
+    """The processes that train together: here a single one, in which every collective returns its argument.
 
-    >>> SingleProcess().gather([torch.tensor([1, 2])], fills=[0])
+    >>> Processes().gather([torch.tensor([1, 2])], fills=[0])
     [tensor([1, 2])]
     """
 
     size, rank = 1, 0
-    offset = 0  # the first of this process's rows in what ``gather`` returns
+
+    @property
+    def offset(self) -> int:
+        """The first of this process's rows in what ``gather`` returns."""
+        return 0
 
     def start(self, method: nn.Module, batch: Tensor, model: nn.Module | None = None, largest: int = 0) -> bool:
         """Prepare the first step. Returns whether several processes start here."""
@@ -57,33 +61,46 @@ class SingleProcess:
         return share_state(method, groups_of(model))
 
     def share_error(self, error: Exception, device: torch.device) -> None:
-        """Before this process raises an error: let all others raise one too."""
+        """Before this process raises an error, and before ``start`` or ``gather``: let all others raise one too."""
 
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
-        """The rows of all processes, for each column."""
+        """The rows of all processes, (size * rows, ...), for each column (n, ...); None stays None.
+
+        Each process's part is padded to ``rows`` with the column's fill.
+        """
         return columns
 
     def split(self, values: Tensor) -> Tensor:
-        """This process's part of rows that all processes have."""
+        """This process's part of ``values`` (n, ...), which all processes have.
+
+        All parts have the same length: parts that would be shorter repeat the last value.
+        """
         return values
 
     def join(self, columns: Sequence[Any], count: int) -> Sequence[Any]:
-        """The ``count`` rows of each column, from the parts that ``split`` made."""
+        """The ``count`` rows of each column, from the parts that ``split`` made; None stays None."""
         return columns
 
     def split_weights(self, count: int, device: torch.device) -> Tensor | float:
-        """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x."""
+        """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x.
+
+        They are zero for the rows that ``split`` repeats.
+        """
         return 1.0
 
     def divisor(self, num_samples: int | Tensor) -> float | Tensor:
-        """What this process divides a sum over its samples by, for the mean over the samples of all processes."""
+        """What this process divides a sum over its samples by, for the mean over the samples of all processes.
+
+        DistributedDataParallel averages gradients over the processes. The average of the processes' parts is the mean
+        over all samples, also if the processes have different numbers of samples.
+        """
         return num_samples
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes."""
 
     def gather_object(self, value: T) -> list[T]:
-        """The ``value`` of each process."""
+        """The ``value`` of each process. All processes must call it, as the methods below."""
         return [value]
 
     def any(self, flag: bool) -> bool:
@@ -98,15 +115,15 @@ class SingleProcess:
         return value
 
     def part(self, count: int) -> range:
-        """This process's part of ``range(count)``.
+        """This process's part of ``range(count)``: parts are consecutive, and their lengths differ by at most one.
 
-        >>> SingleProcess().part(5)
+        >>> Processes().part(5)
         range(0, 5)
         """
         return range(count)
 
 
-class ProcessGroup:
+class ProcessGroup(Processes):
     """Several processes, which exchange a few kilobytes in each step.
 
     Args:
@@ -122,7 +139,6 @@ class ProcessGroup:
 
     @property
     def offset(self) -> int:
-        """The first of this process's rows in what ``gather`` returns."""
         assert self.capacity is not None  # set by start
         return self.rank * self.capacity
 
@@ -142,7 +158,6 @@ class ProcessGroup:
         return True
 
     def share_error(self, error: Exception, device: torch.device) -> None:
-        """Before this process raises an error, and before ``start`` or ``gather``: let all others raise one too."""
         self._agree(error, device)
 
     def _agree(self, found: Found, device: torch.device) -> None:
@@ -166,10 +181,6 @@ class ProcessGroup:
             raise RuntimeError(describe_difference(forms))
 
     def gather(self, columns: Sequence[Any], fills: Sequence[float], rows: int | None = None) -> Sequence[Any]:
-        """The rows of all processes, (size * rows, ...), for each column (n, ...); None stays None.
-
-        Each process's part is padded to ``rows`` with the column's fill.
-        """
         rows = self.capacity if rows is None else rows
         assert rows is not None  # set by start
         self._check_columns(columns, rows)
@@ -198,22 +209,13 @@ class ProcessGroup:
         self._agree(columns, device)
 
     def split(self, values: Tensor) -> Tensor:
-        """This process's part of ``values`` (n, ...), which all processes have.
-
-        All parts have the same length: parts that would be shorter repeat the last value.
-        """
         return values[self._positions(len(values), values.device).clamp_max(len(values) - 1)]
 
     def join(self, columns: Sequence[Any], count: int) -> Sequence[Any]:
-        """The ``count`` rows of each column, from the parts that ``split`` made; None stays None."""
         joined = self.gather(columns, [0] * len(columns), -(-count // self.size))
         return [column if column is None else column[:count] for column in joined]
 
     def split_weights(self, count: int, device: torch.device) -> Tensor | float:
-        """Weights u of this process's part such that mean(u x), summed over processes, is the mean of x.
-
-        They are zero for the rows that ``split`` repeats.
-        """
         positions = self._positions(count, device)
         return (positions < count).double() * (len(positions) / count)
 
@@ -222,34 +224,24 @@ class ProcessGroup:
         return torch.arange(self.rank * rows, (self.rank + 1) * rows, device=device)
 
     def divisor(self, num_samples: int | Tensor) -> float | Tensor:
-        """What this process divides a sum over its samples by, for the mean over the samples of all processes.
-
-        DistributedDataParallel averages gradients over the processes. The average of the processes' parts is the mean
-        over all samples, also if the processes have different numbers of samples.
-        """
         return torch.as_tensor(num_samples).clamp_min(1) / self.size
 
     def sum_(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by its sum over all processes."""
         for tensor in tensors:
             self._run(dist.all_reduce, tensor)
 
     def gather_object(self, value: T) -> list[T]:
-        """The ``value`` of each process. All processes must call it."""
         values: list[Any] = [None] * self.size
         self._run(dist.all_gather_object, values, value)
         return values
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag is set in any process. All processes must call it."""
         return any(self.gather_object(flag))
 
     def wait(self) -> None:
-        """Wait for all processes."""
-        self.any(False)
+        self.gather_object(None)
 
     def broadcast_object(self, value: T) -> T:
-        """The ``value`` of rank 0."""
         values = [value]
         self._run(dist.broadcast_object_list, values, self._first)
         return values[0]
@@ -267,7 +259,6 @@ class ProcessGroup:
             module.load_state_dict({**state, **torch.load(received, map_location="cpu", weights_only=True)})
 
     def part(self, count: int) -> range:
-        """This process's part of ``range(count)``: parts are consecutive, and their lengths differ by at most one."""
         return range(count * self.rank // self.size, count * (self.rank + 1) // self.size)
 
     @property
@@ -292,6 +283,3 @@ def share_state(method: nn.Module, groups: Sequence[Any]) -> bool:
     for group in groups:
         ProcessGroup(dist.get_world_size(group), dist.get_rank(group), group).broadcast_state(method)
     return bool(groups)
-
-
-Processes = SingleProcess | ProcessGroup

@@ -8,15 +8,14 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from adiw.distributed.process_group import is_initialized
-from adiw.engine.graphed_step import Captured, generators_of, why_not_captured
 from adiw.engine.timer import DeviceTimer
 from adiw.engine.train_loader import TrainLoader
-from adiw.reweighting.cuda_graphs import MemoryPool
+from adiw.reweighting.cuda_graphs import GraphedCalls, MemoryPool
 
 Reweight = Callable[..., Tensor]
 
@@ -72,27 +71,33 @@ class Loop:
         self.done = 0  # steps of the current epoch
         self.earlier_seconds = 0.0  # of the current epoch, before it was resumed
         self.timer = DeviceTimer(device)
-        self.step: Callable[[], None] = self._step
+        self.step: Callable[[], object] = self._step
+        self.graphed: GraphedCalls | None = None  # the steps, where they are captured
+        self.outdates_graphs: Callable[[], bool] = getattr(reweight, "outdates_graphs", lambda: False)
         self.on_step: Callable[[int, int], None] = lambda done, total: None  # after each step; may raise
         # With a process group, the step itself evaluates the trusted samples and divides them among the processes.
-        self.evaluate_validation: Callable[[], None] | None = (
+        self.evaluate_validation: Callable[[], object] | None = (
             self._evaluate_validation if hasattr(reweight, "refresh_validation") and not is_initialized() else None
         )
         reason = None if log is None else why_not_captured(device, reweight)
         if log is not None and reason is None:
             self._capture(log)
         elif log is not None and device.type == "cuda":
-            log(f"steps are not captured as a graph ({reason})")
+            log(f"steps are not captured as a CUDA graph ({reason})")
 
     def _capture(self, log: Callable[[str], None]) -> None:
         """The validation pass is a separate graph, because not every step has one."""
-        pool = MemoryPool()
-        outdated = getattr(self.reweight, "outdates_graphs", lambda: False)
-        generators = partial(generators_of, self.reweight)
-        self.step = Captured(self._step, log, generators, pool, undo=self._undo, outdated=outdated)
+        memory = MemoryPool()
+        self.graphed = GraphedCalls("steps", partial(generators_of, self.reweight), log, memory, self._undo)
+        self.step = partial(self.graphed, self._step, (), self.device)
         if self.evaluate_validation is not None:
-            name = "passes over the trusted samples"
-            self.evaluate_validation = Captured(self._evaluate_validation, log, pool=pool, name=name)
+            passes = GraphedCalls("passes over the trusted samples", tell=log, memory=memory)
+            self.evaluate_validation = partial(passes, self._evaluate_validation, (), self.device)
+
+    @property
+    def captured(self) -> bool:
+        """Whether steps are replayed as a CUDA graph."""
+        return self.graphed is not None and self.graphed.captured
 
     def run_epoch(self, epoch: int, done: int = 0) -> None:
         """Queue one step for every batch of the epoch after the first ``done``, those of before a stop."""
@@ -122,6 +127,8 @@ class Loop:
         self.loader.load_next()
         if self.evaluate_validation is not None:
             self.reweight.refresh_validation(self.evaluate_validation)
+        if self.graphed is not None and self.graphed.captured and self.outdates_graphs():
+            self.graphed.capture_again()
         self.step()
 
     @property
@@ -154,3 +161,23 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
 def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
     """Autocast to bfloat16, or full precision."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+
+
+def why_not_captured(device: torch.device, reweight: Any) -> str | None:
+    """Why steps with this method cannot be captured; None if no reason is known."""
+    if device.type != "cuda":
+        return "there is no CUDA device"
+    if is_initialized():
+        return "processes exchange losses in every step"
+    for part in (reweight, getattr(reweight, "val_stream", None)):
+        reason: str | None = getattr(part, "host_work", None)
+        if reason is not None:
+            return reason
+    return None
+
+
+def generators_of(reweight: Any) -> list[Generator]:
+    """The random generators on the GPU that a method uses in a step."""
+    randomness = getattr(reweight, "randomness", None)
+    found = [] if randomness is None else [randomness.generator]
+    return [generator for generator in found if generator.device.type == "cuda"]

@@ -19,7 +19,6 @@ _store: Any = None  # the key-value store of the process group, while there is o
 
 
 def started_by_torchrun() -> bool:
-    """Whether torchrun started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 

@@ -54,7 +54,6 @@ class BestEpoch:
         return {"accuracy": best["accuracy"], "accuracy_std": None, "top5": best["top5"], "best": best, "last": last}
 
     def state(self) -> dict[str, Any] | None:
-        """For the checkpoint."""
         return None if self.row is None else {"row": self.row, "model": self.model}
 
     def restore(self, state: dict[str, Any] | None) -> None:

@@ -50,7 +50,6 @@ def read_bytes(file: Path) -> bytes:
 
 
 def read_json(file: Path) -> Any:
-    """The content of a JSON file."""
     payload = read_bytes(file)
     try:
         return json.loads(payload)

@@ -20,7 +20,7 @@ from adiw.experiments.methods import find
 from adiw.experiments.run import FILES, Engine, run
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import Settings
-from adiw.reweighting.verdict import Shift, compare_rates, make_verdict
+from adiw.reweighting.diagnostics.verdict import Shift, compare_rates, make_verdict
 
 FOLDER = "compare"  # of the alternatives, in the folder of the run
 # The first is what one would do without trusted samples: the weights help if they are better than that.

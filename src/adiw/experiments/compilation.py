@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from adiw.baselines import Uniform
-from adiw.engine.graphed_step import Captured
 from adiw.engine.train_loader import TensorLoader
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
@@ -23,10 +22,8 @@ SAVED_BY_ALL = 0.12  # of the seconds of a step
 
 def can_decide(training: TrainingRun) -> bool:
     """Whether the figures above hold: one process replays its steps, and its samples are on the device."""
-    step = training.loop.step
-    replayed = isinstance(step, Captured) and step.captured
     known = isinstance(training.reweight, (ADIW, Uniform)) and isinstance(training.loop.loader, TensorLoader)
-    return replayed and known and training.processes.size == 1
+    return training.loop.captured and known and training.processes.size == 1
 
 
 def what_pays(training: TrainingRun) -> Compiled:

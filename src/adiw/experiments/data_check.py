@@ -11,8 +11,7 @@ from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits
-from adiw.reweighting.progress import OnProgress, counted, each, silent
-from adiw.reweighting.quick_model import (
+from adiw.reweighting.diagnostics.quick_model import (
     CHECKS,
     MOST_TRAIN,
     MOST_TRUSTED,
@@ -22,8 +21,15 @@ from adiw.reweighting.quick_model import (
     out_of_fold_losses,
     standardised,
 )
-from adiw.reweighting.significance import Distance, loss_distance, losses_needed, mix_distance, pairs_needed
-from adiw.reweighting.verdict import LEVEL
+from adiw.reweighting.diagnostics.significance import (
+    Distance,
+    loss_distance,
+    losses_needed,
+    mix_distance,
+    pairs_needed,
+)
+from adiw.reweighting.diagnostics.verdict import LEVEL
+from adiw.reweighting.progress import OnProgress, counted, each, silent
 
 DIGITS = 5  # of probabilities that are compared
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported

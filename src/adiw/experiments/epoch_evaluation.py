@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.evaluate import evaluate, in_batches
-from adiw.engine.graphed_step import Captured
+from adiw.engine.loop import autocast
 from adiw.engine.timer import DeviceTimer
 from adiw.experiments.checked_io import Row
 from adiw.experiments.splits import Splits, without_augmentation
+from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import prepare_worker, start
-from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_samples
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_samples
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
+    """For each sample whether it is top-1 and top-5 correct, and its cross-entropy: (n, 3) float64 on the device.
+
+    With five classes or fewer, every sample is top-5 correct.
+    """
+    model.eval()
+    rows = [torch.zeros(0, 3, dtype=torch.float64, device=next(model.parameters()).device)]
+    for x, y in batches:
+        with autocast(x.device, bf16):
+            outputs = model(x).float()
+        correct = outputs.topk(min(5, outputs.shape[1]), dim=1).indices == y[:, None]
+        losses = cross_entropy(outputs, y, reduction="none")
+        rows.append(torch.stack([correct[:, 0].double(), correct.sum(1).double(), losses.double()], dim=1))
+    model.train()
+    return torch.cat(rows)
+
+
+def in_batches(x: Tensor, y: Tensor, size: int = 2048) -> Iterator[tuple[Tensor, Tensor]]:
+    """All samples in order, ``size`` at a time; the last batch may be smaller."""
+    for first in range(0, len(x), size):
+        yield x[first : first + size], y[first : first + size]
+
 
 AnySamples = Samples | ImageFiles
 
@@ -43,7 +70,10 @@ class Evaluation:
         self.figures = torch.zeros(len(sets), 3, dtype=torch.float64, device=device)
         self.right = torch.zeros(sum(self.sizes[1:]), dtype=torch.float64, device=device)
         self.captured = capture and all(isinstance(samples, Samples) for samples in sets)
-        self._work = Captured(self._evaluate, lambda line: None) if self.captured else self._evaluate
+        self._work: Callable[[], object] = self._evaluate
+        if self.captured:
+            graphs = GraphedCalls("evaluations", tell=lambda line: None)
+            self._work = partial(graphs, self._evaluate, (), device)
         self.timer = DeviceTimer(device)
         self.on_batch: Callable[[int, int], None] = lambda done, total: None  # before each batch; may raise
 
@@ -97,7 +127,6 @@ class Evaluation:
             self.processes.sum_([self.right])
 
     def _local_part(self, samples: AnySamples) -> AnySamples:
-        """The samples that this process evaluates."""
         own = torch.tensor(self.processes.part(len(samples)), dtype=torch.long)
         return samples if self.processes.size == 1 else samples.subset(own)
 

@@ -1,4 +1,4 @@
-"""Recipes: the tables that ``adiw sweep`` runs, one TOML file each in ``recipe_files``.
+"""Recipes: the tables that ``adiw sweep`` runs, one TOML file each in ``recipe_files``, and the runs that they plan.
 
 A recipe states ``title``, ``about``, ``trials``, ``measures``, the ``[settings]`` of all runs, ``[[column]]`` and
 ``[[row]]`` tables with settings of their own, and the paper's figures. A recipe with ``base`` changes one of the
@@ -8,10 +8,12 @@ and a ``[[deviation]]`` for a setting that differs, which the tables show.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -60,15 +62,13 @@ class Recipe:
     paper: dict[str, dict[str, list[Any]]]
 
     def settings(self, row: Entry, column: Entry, trial: int) -> Settings:
-        """The settings of one run."""
         return resolve({**override(override(self.common, column.settings), row.settings), "seed": trial})
 
     def as_dict(self) -> dict[str, Any]:
         """The recipe as plain values for recipe.json; ``common`` contains the number of epochs, None without one."""
         common = {**self.common, "epochs": resolve(self.common).epochs}
-        lists = {key: list(getattr(self, key)) for key in ("measures", "deviations")}
-        entries = {key: [asdict(entry) for entry in getattr(self, key)] for key in ("columns", "rows")}
-        return {**asdict(self), **lists, **entries, "common": common}
+        plain: dict[str, Any] = json.loads(json.dumps({**asdict(self), "common": common}))
+        return plain
 
 
 def names() -> list[str]:
@@ -236,3 +236,68 @@ def _figure(value: Any, measure: str) -> Any:
     if match is None:
         raise SettingsError(f'paper.{measure}: expected "mean (std)" such as "88.73 (0.66)", or "-", got {value!r}')
     return [float(match[1]), float(match[2])]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: its cell, trial and settings. Its folder is ``named``, or a digest of the settings."""
+
+    row: str
+    column: str
+    trial: int
+    settings: Settings
+    named: str | None = None
+
+    @property
+    def folder(self) -> str:
+        text = json.dumps(self.settings.as_dict(), sort_keys=True)
+        return self.named or f"runs/{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.row}, {self.column}, trial {self.trial}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a recipe; all of it by default.
+
+    Attributes:
+        methods: rows, by label or method.
+        shifts: columns, by label or shift.
+        trials: number of trials; None for the recipe's.
+        changes: settings that override the recipe's in all runs, such as the epochs or the path of the data.
+    """
+
+    methods: tuple[str, ...] = ()
+    shifts: tuple[str, ...] = ()
+    trials: int | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan(recipe: Recipe, part: Part = Part()) -> list[Planned]:  # noqa: B008 - frozen
+    """The runs of this part of the recipe, row by row: all trials of a cell come before those of the next."""
+    rows = _chosen(recipe.rows, part.methods, "method", recipe.common)
+    columns = _chosen(recipe.columns, part.shifts, "shift", recipe.common)
+    changed = [Entry(row.label, override(row.settings, part.changes)) for row in rows]
+    return [
+        Planned(row.label, column.label, trial, recipe.settings(row, column, trial))
+        for row in changed
+        for column in columns
+        for trial in range(recipe.trials if part.trials is None else part.trials)
+    ]
+
+
+def _chosen(
+    entries: Sequence[Entry], wanted: Sequence[str], setting: str, common: Mapping[str, Any]
+) -> Sequence[Entry]:
+    """The entries whose label, or else whose value of ``setting``, is in ``wanted``; all entries if it is empty."""
+    found: set[str] = set()
+    for name in wanted:
+        values = {entry.label: str({**common, **entry.settings}.get(setting, "")) for entry in entries}
+        labels = {label for label in values if label.lower() == name.lower()}
+        labels = labels or {label for label, value in values.items() if value.lower() == name.lower()}
+        if not labels:
+            raise unknown(setting, name, [entry.label for entry in entries])
+        found |= labels
+    return [entry for entry in entries if entry.label in found] if wanted else entries

@@ -15,15 +15,14 @@ import torch
 
 from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
-from adiw.engine.graphed_step import Captured
 from adiw.engine.stopping import Stopped
 from adiw.experiments.audit_files import write_audit
 from adiw.experiments.checked_io import Row
-from adiw.experiments.class_statistics import class_statistics
 from adiw.experiments.compilation import MEASURED, Compiled, can_decide, in_words, what_pays
 from adiw.experiments.cpu_threads import choose_threads
 from adiw.experiments.dead_run import DeadRunError, check_alive
 from adiw.experiments.diagnosis import (
+    class_statistics,
     group_tables,
     raise_epoch_alarms,
     raise_final_alarms,
@@ -33,15 +32,14 @@ from adiw.experiments.diagnosis import (
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.methods import find
 from adiw.experiments.provenance import commit, provenance
-from adiw.experiments.resume import check_folder, explain_mismatch
-from adiw.experiments.run_folder import Folder, NullFolder
+from adiw.experiments.resume import check_folder, explain_mismatch, position_of, restore, state_of
+from adiw.experiments.run_folder import Folder
 from adiw.experiments.run_record import summarise
-from adiw.experiments.run_state import position_of, restore, state_of
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
+from adiw.reweighting.diagnostics.alarms import Alarm
 
 SAVE_EVERY = 10.0  # least seconds between two checkpoints
 FILES = (  # of a run that has ended; checkpoints hold their own digest
@@ -199,7 +197,7 @@ def _open(out: Path, settings: Settings, resume: bool, device: torch.device) -> 
     """The run's folder and the checkpoint to resume from. Only rank 0 reads and writes files."""
     processes = current_processes()
     if processes.rank > 0:
-        return NullFolder(out), processes.broadcast_object(None)
+        return Folder(out, writes=False), processes.broadcast_object(None)
     folder = Folder(out)
     check_folder(folder, settings, resume)
     folder.create()
@@ -224,9 +222,8 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
     result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
     result["groups"] = group_tables(training, predicted)
     result["predictions"] = class_statistics(training.splits, predicted)
-    captured = isinstance(training.loop.step, Captured) and training.loop.step.captured
     result["engine"] = {
-        "captured": captured,
+        "captured": training.loop.captured,
         "compiled": bool(training.compiled),
         "processes": training.processes.size,
     }

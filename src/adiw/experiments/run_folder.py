@@ -18,13 +18,15 @@ from adiw.experiments.checked_io import SUMS, Row, json_line, read_json, sums_of
 
 
 class Folder:
-    """The folder of a run or a sweep."""
+    """The folder of a run or a sweep. Processes other than rank 0 have ``writes=False``, and leave it as it is."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
 
     def create(self) -> None:
         """Make the folder and check that it can be written to, before the data are loaded."""
+        if not self.writes:
+            return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             marker = self.path / ".writable"
@@ -49,6 +51,8 @@ class Folder:
 
     def append_row(self, name: str, row: Row) -> None:
         """Add a line of JSON; a last line that a crash has cut short is removed first."""
+        if not self.writes:
+            return
         with (self.path / name).open("ab+") as target:
             size = target.tell()
             target.seek(max(size - 1, 0))
@@ -63,36 +67,20 @@ class Folder:
         self._write(name, payload.getvalue())
 
     def remove(self, name: str) -> None:
-        (self.path / name).unlink(missing_ok=True)
+        if self.writes:
+            (self.path / name).unlink(missing_ok=True)
 
     def write_sums(self, *names: str) -> None:
         """Write SHA256SUMS for these files; call ``remove_sums`` before one of them changes."""
-        self._write(SUMS, sums_of(self.path, names))
+        if self.writes:
+            self._write(SUMS, sums_of(self.path, names))
 
     def remove_sums(self) -> None:
         self.remove(SUMS)
 
     def _write(self, name: str, payload: bytes) -> None:
-        write_atomically(self.path / name, payload)
-
-
-class NullFolder(Folder):
-    """The folder in processes other than rank 0, which write nothing."""
-
-    def create(self) -> None:
-        pass
-
-    def append_row(self, name: str, row: Row) -> None:
-        pass
-
-    def remove(self, name: str) -> None:
-        pass
-
-    def write_sums(self, *names: str) -> None:
-        pass
-
-    def _write(self, name: str, payload: bytes) -> None:
-        pass
+        if self.writes:
+            write_atomically(self.path / name, payload)
 
 
 @contextmanager

@@ -15,12 +15,12 @@ import torch
 
 from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.plan import Planned
 from adiw.experiments.provenance import provenance
+from adiw.experiments.recipes import Planned
+from adiw.experiments.resume import random_state, set_random_state
 from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line, run, run_epochs
 from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
-from adiw.experiments.run_state import random_state, set_random_state
 from adiw.experiments.side_by_side import Ramp, Width, has_memory_for_one_more
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
@@ -71,11 +71,10 @@ class Sweep:
         file = self.folder.path / job.folder / "result.json"
         if file.exists():
             return str(read_json(file)["status"])
-        return self._recorded.get((job.row, job.column, job.trial))
+        return self._recorded_at_first.get((job.row, job.column, job.trial))
 
     @cached_property
-    def _recorded(self) -> dict[tuple[str, str, int], str]:
-        """The status of each recorded trial when this sweep was opened."""
+    def _recorded_at_first(self) -> dict[tuple[str, str, int], str]:
         return self._ended_trials()
 
     def _ended_trials(self) -> dict[tuple[str, str, int], str]:
@@ -124,7 +123,6 @@ class Sweep:
             raise Interrupted(STOPPED)
 
     def _width(self) -> Width:
-        """How many runs share this process."""
         device = self.engine.resolve_device()
         if self.side_by_side is None and device.type == "cuda":
             return Ramp(partial(has_memory_for_one_more, device), self.engine.log)
@@ -166,13 +164,11 @@ class Sweep:
         return {"status": "failed", "reason": reason, "settings": job.settings.as_dict(), **where}
 
     def write_record(self, job: Planned, record: dict[str, Any]) -> None:
-        """Append the record to results.jsonl."""
         where = {"row": job.row, "column": job.column, "trial": job.trial, "folder": job.folder}
         together = record.get("side_by_side", 1) * self.processes
         self.folder.append_row(RESULTS, {**where, **record, "side_by_side": together})
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """All records of a file so far."""
         return read_lines(self.folder.path / name)
 
     def write_sums(self) -> None:

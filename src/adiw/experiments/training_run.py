@@ -13,7 +13,6 @@ from torch import Generator, Tensor, nn
 from adiw.baselines import DIW, L2R, MWNet, Uniform
 from adiw.data import ImageFiles, Samples
 from adiw.distributed.process_group import current_processes
-from adiw.engine.graphed_step import Captured
 from adiw.engine.loop import Loop, set_learning_rate
 from adiw.engine.stopping import StopCheck, Stopped
 from adiw.engine.torchrun import data_parallel, sync_batch_norm
@@ -30,12 +29,12 @@ from adiw.experiments.splits import Splits, with_augmentation
 from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
 from adiw.reweighting.dataset_cache import CACHE_BYTES
-from adiw.reweighting.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.diagnostics.alarms import Alarm
+from adiw.reweighting.diagnostics.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples
+from adiw.reweighting.diagnostics.quick_model import draw_samples, features_of
 from adiw.reweighting.progress import at_most_every
-from adiw.reweighting.quick_model import draw_samples, features_of
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports
@@ -98,7 +97,6 @@ class TrainingRun:
         return self.train_epochs + (self.settings.fine_tune_epochs if self.method.fine_tunes else 0)
 
     def _build(self) -> None:
-        """Network, optimizer and method."""
         settings, splits, device = self.settings, self.splits, self.device
         torch.manual_seed(settings.seed)
         self.model = sync_batch_norm(build_model(settings, splits).to(device), device, self.processes)
@@ -133,7 +131,6 @@ class TrainingRun:
             self.reweight.compile(dynamic=False)
 
     def _prepare(self, log: Callable[[str], None] | None) -> None:
-        """The training loops and the evaluation."""
         settings, model = self.settings, data_parallel(self.model, self.device)
 
         def loop(samples: Samples | ImageFiles, batch: int, reweight: Any, optimizer: Any) -> Loop:
@@ -153,7 +150,7 @@ class TrainingRun:
             trusted = with_augmentation(self.splits.trusted)
             uniform = Uniform(self.model, nn.CrossEntropyLoss(reduction="none"), None, len(trusted)).to(self.device)
             self.fine_tuning = loop(trusted, FINE_TUNE_BATCH, uniform, build_optimizer(settings, self.model))
-        capture = isinstance(self.loop.step, Captured)
+        capture = self.loop.graphed is not None
         self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
         if not self.evaluation.captured:  # a captured evaluation is queued as a whole
             self.evaluation.on_batch = self._before_batch

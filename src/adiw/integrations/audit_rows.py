@@ -9,14 +9,19 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from adiw.integrations.network_training import Progress
-from adiw.integrations.skorch import IndexedRows, ReweightedNet, Rows, dense
-from adiw.integrations.trusted_rows import stack_rows
+from adiw.integrations.network_training import IndexedRows, Progress, ReweightedNet, Rows, dense, stack_rows
 from adiw.label_audit import Audit
-from adiw.reweighting.audit import FIRST, by_quick_model, can_be_quick, first_losses, losses_at, make_audit
-from adiw.reweighting.evaluation_pass import BATCH, evaluate_samples
+from adiw.reweighting.diagnostics.audit import (
+    FIRST,
+    by_quick_model,
+    can_be_quick,
+    first_losses,
+    losses_at,
+    make_audit,
+)
+from adiw.reweighting.diagnostics.evaluation_pass import BATCH, evaluate_samples
+from adiw.reweighting.diagnostics.quick_model import draw_samples, features_of
 from adiw.reweighting.progress import OnProgress, at_most_every, silent
-from adiw.reweighting.quick_model import draw_samples, features_of
 from adiw.reweighting.sample_record import LossHistory
 
 SECONDS = 2.0  # between two lines of progress

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
+from adiw.baselines.baseline import Baseline
+from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.indexed_with_trusted import TrustedSamples, find_indexed, is_map_style
 from adiw.reweighting.sample_index import REPEATS
-from adiw.reweighting.summary import Summary
-from adiw.reweighting.weight_state import WeightState
 
-
-class WeightingMethod(Protocol):
-    """``adiw.ADIW`` or one of ``adiw.baselines``."""
-
-    weight_state: WeightState
-
-    @property
-    def weights(self) -> Tensor: ...
-
-    def __call__(self, outputs: Any, targets: Any, index: Tensor | None, inputs: Any = None) -> Tensor: ...
-
-    def summary(self) -> Summary: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
-
-    def to(self, device: Any) -> Any: ...
+WeightingMethod = ADIW | Baseline
 
 
 def check_method(method: Any, source: str) -> Any:

@@ -15,12 +15,11 @@ from torch.utils.data import DataLoader
 from adiw.engine.checkpoint import load_file, save_file
 from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
-from adiw.integrations.data_collators import Collated, CollateWithIndex, apart
-from adiw.integrations.packed_rows import PackedRows
+from adiw.integrations.data_collators import Collated, CollateWithIndex, PackedRows, apart
 from adiw.integrations.token_losses import IGNORED, ClassLosses, by_sequence, check_labels, labels_of, predicts_next
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.audit import audit
+from adiw.reweighting.diagnostics.audit import audit
 from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.reweighting.progress import OnProgress, silent

@@ -12,7 +12,7 @@ from adiw.integrations import checks
 from adiw.integrations.checks import WeightingMethod
 from adiw.label_audit import Audit
 from adiw.reweighting.adiw import ADIW
-from adiw.reweighting.audit import audit
+from adiw.reweighting.diagnostics.audit import audit
 from adiw.reweighting.indexed_with_trusted import Indexed, find_indexed
 from adiw.reweighting.model_evaluator import check_trainable
 from adiw.reweighting.progress import OnProgress, silent
@@ -60,7 +60,8 @@ class Reweighting(Callback):
 
     def loss(self, outputs: Any, targets: Any, index: Tensor | None = None, inputs: Any = None) -> Tensor:
         """See ``weighted_loss``."""
-        return self._started_method()(outputs, targets, index, inputs)
+        weighted: Tensor = self._started_method()(outputs, targets, index, inputs)
+        return weighted
 
     def audit(
         self,

@@ -21,19 +21,22 @@ from adiw import ADIW, Features
 from adiw.argument_checks import check_count, is_number, is_positive
 from adiw.divergences import Divergence
 from adiw.integrations.audit_rows import audit_rows
-from adiw.integrations.network_training import Progress, train
-from adiw.integrations.skorch import (
+from adiw.integrations.network_training import (
     Criterion,
     IndexedRows,
     ModuleFactory,
     PerSample,
+    Progress,
     ReweightedNet,
     Rows,
+    assign_roles,
     build_module,
     dense,
     seeded,
+    stack_rows,
+    train,
+    trusted_mask,
 )
-from adiw.integrations.trusted_rows import assign_roles, stack_rows, trusted_mask
 from adiw.label_audit import Audit
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.transforms import Transform

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
-from adiw.models.input_shape import image_shape
+from adiw.models.lenet5 import image_shape
 
 
 class BasicBlock(nn.Module):

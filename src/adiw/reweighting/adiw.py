@@ -15,15 +15,15 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
-from adiw.reweighting.alarm_checks import AlarmChecks
 from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
-from adiw.reweighting.compiled_methods import compiled
-from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture
+from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture, compiled
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
+from adiw.reweighting.diagnostics.alarm_checks import AlarmChecks
+from adiw.reweighting.diagnostics.verdict import Verdict, verdict_of
 from adiw.reweighting.divergence_estimator import DivergenceEstimator, EstimationResult
 from adiw.reweighting.element_weights import weighted_elements
-from adiw.reweighting.extra_state import from_one_value, one_value
+from adiw.reweighting.extra_state import ResumableGenerator, from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
 from adiw.reweighting.loss_shapes import (
@@ -35,7 +35,6 @@ from adiw.reweighting.loss_shapes import (
 )
 from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, check_trainable, move_to_device_of
 from adiw.reweighting.progress import OnProgress, silent
-from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_record import SampleRecord, class_columns
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
 from adiw.reweighting.summary import Stationarity, Summary, stationarity
@@ -48,7 +47,6 @@ from adiw.reweighting.trusted_warnings import (
     warn_of_missing_classes,
 )
 from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
-from adiw.reweighting.verdict import Verdict, verdict_of
 from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
@@ -393,7 +391,7 @@ class ADIW(nn.Module):
                 mean, _ = work(*inputs)
                 return mean
             if self.outdates_graphs():
-                self._estimations.clear()
+                self._estimations.capture_again()
             signature = (batch.count, batch.checked, self._dtype, divide, key)
             (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
             return mean.clone() if shared else mean

@@ -1,4 +1,4 @@
-"""CUDA graphs: work is captured once and then replayed, which avoids launching every kernel from the host."""
+"""Fewer launches from the host: CUDA graphs of work that is captured once and replayed, and torch.compile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import torch
@@ -72,28 +73,51 @@ def capture(work: Callable[[], T], pool: MemoryPool, generators: Iterable[Genera
     return graph, result
 
 
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=4)
+
+
 class GraphedCalls:
     """Calls functions on a GPU: eagerly at first, then as replays of CUDA graphs, one for each signature.
 
     A function reads and writes its other tensors in place, so that a replay has the effects of a call. Calls that
-    cannot be captured stay eager; the first one warns. On other devices, and within another capture or compiled code,
-    every call is eager.
+    cannot be captured stay eager, and one line says why. On other devices, and within another capture or compiled
+    code, every call is eager.
 
     Args:
-        name: the name of the calls in the warning, a plural.
-        generators: returns the random generators that the functions use.
+        name: the name of the calls in that line, a plural.
+        generators: returns the random generators that the functions use, apart from PyTorch's default one.
+        tell: gets the line; by default a warning.
+        memory: shared with the graphs of other calls; None for separate memory.
+        undo: resets what a failed capture changed on the host.
     """
 
-    def __init__(self, name: str, generators: Callable[[], Iterable[Generator]] = tuple) -> None:
-        self.name, self.generators = name, generators
+    def __init__(
+        self,
+        name: str,
+        generators: Callable[[], Iterable[Generator]] = tuple,
+        tell: Callable[[str], None] = _warn,
+        memory: MemoryPool | None = None,
+        undo: Callable[[], None] | None = None,
+    ) -> None:
+        self.name, self.generators, self.tell, self.memory, self.undo = name, generators, tell, memory, undo
         self.reason: str | None = None  # why calls are not captured
         self.clear()
+
+    @property
+    def captured(self) -> bool:
+        """Whether some calls are replayed as a graph."""
+        return bool(self.graphs)
 
     def clear(self) -> None:
         """Drop all graphs, after tensors that they read or write were replaced."""
         self.calls: Counter[Hashable] = Counter()
         self.graphs: dict[Hashable, _Graph] = {}
-        self.pool: MemoryPool | None = None
+        self.pool = self.memory
+
+    def capture_again(self) -> None:
+        """Drop all graphs, after the functions have less to do: the next call of each captures it."""
+        self.graphs = {}
 
     def __call__(
         self,
@@ -137,18 +161,19 @@ class GraphedCalls:
                 self.pool = self.pool or MemoryPool()
                 graph, result = capture(lambda: function(*static), self.pool, self.generators())
         except NotCaptured as error:
+            if self.undo is not None:
+                self.undo()
             self.stop(str(error))
             return None
         self.graphs[signature] = _Graph(graph, static, result)
         return self.graphs[signature]
 
     def stop(self, reason: str) -> None:
-        """Capture nothing from now on, and warn of it."""
+        """Capture nothing from now on, and say so."""
         self.clear()
         self.reason = reason
-        warnings.warn(
-            f"{self.name} are not captured as a CUDA graph and take longer ({reason}); the results do not change",
-            stacklevel=2,
+        self.tell(
+            f"{self.name} are not captured as a CUDA graph and take longer ({reason}); the results do not change"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -220,3 +245,17 @@ def _launch_kernel() -> None:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".")
+
+
+def compiled(owner: object, name: str, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """The method ``name`` of ``owner``, by ``torch.compile(..., *args, **kwargs)``.
+
+    PyTorch keeps the compiled versions of a function with its code, and makes at most eight: a ninth object would run
+    uncompiled. So each object compiles a copy.
+    """
+    function: FunctionType = getattr(type(owner), name)
+    own = FunctionType(
+        function.__code__.replace(), function.__globals__, name, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return torch.compile(MethodType(own, owner), *args, **kwargs)

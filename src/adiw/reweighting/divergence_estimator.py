@@ -13,8 +13,8 @@ from adiw.divergences import Divergence, Learner, Problem, learns
 from adiw.matching.batches import MatchedBatches, finite_mask, match
 from adiw.matching.loss_ranks import evidence_of_smaller
 from adiw.matching.weight_limits import NEGLIGIBLE
+from adiw.reweighting.extra_state import ResumableGenerator
 from adiw.reweighting.loss_shapes import nearest
-from adiw.reweighting.resumable_generator import ResumableGenerator
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.transforms import LossValue, Transform, TransformedBatch
 

@@ -211,7 +211,6 @@ def nearest(
 
 
 def no_autocast(device_type: str) -> AbstractContextManager[Any]:
-    """Disable autocast if it is enabled."""
     # torch.compile cannot trace ``is_autocast_available`` in all supported versions.
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device_type)
     enabled = available and torch.is_autocast_enabled(device_type)

@@ -48,18 +48,24 @@ def each(items: Sequence[T], progress: OnProgress, what: str) -> Iterator[T]:
         after_item()
 
 
+def lines_every(seconds: float, tell: Callable[[str], None]) -> Callable[[str], None]:
+    """``tell``, which gets the first line after so many seconds, and then one at most every so many."""
+    told = time.monotonic()
+
+    def tell_in_time(text: str) -> None:
+        nonlocal told
+        if time.monotonic() - told >= seconds:
+            told = time.monotonic()
+            tell(text)
+
+    return tell_in_time
+
+
 def at_most_every(seconds: float, tell: Callable[[str], None]) -> OnProgress:
-    """Give ``tell`` a line of text, the first after so many seconds, and then one at most every so many.
+    """Give ``tell`` a line of text about the work, see ``lines_every``.
 
     >>> at_most_every(0, print)("evaluating, sample", 2560, 4600)
     evaluating, sample 2,560 of 4,600
     """
-    told = time.monotonic()
-
-    def report(what: str, done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= seconds:
-            told = time.monotonic()
-            tell(f"{what} {done:,} of {total:,}")
-
-    return report
+    tell = lines_every(seconds, tell)
+    return lambda what, done, total: tell(f"{what} {done:,} of {total:,}")

@@ -53,11 +53,6 @@ class LossHistory(nn.Module):
             sums, counts = sums + torch.where(known, last, 0), counts + known
         return torch.where(counts > 0, sums / counts.clamp_min(1), torch.nan).float()
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name, buffer in self.named_buffers():  # a state without a history starts an empty one
-            state_dict.setdefault(prefix + name, torch.zeros_like(buffer))
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
 
 class SampleRecord(nn.Module):
     """Early losses, labels and last predictions of all training samples, for the verdict and the alarms.
@@ -161,8 +156,6 @@ class SampleRecord(nn.Module):
         return train, early[self.is_trusted] if self.joined else (torch.arange(num_trusted) + 0.5) / num_trusted
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
-        for name in ("early", "labels", "predicted"):  # states of earlier versions have no record
-            state.setdefault(prefix + name, getattr(self, name))
         self._restart()
         super()._load_from_state_dict(state, prefix, *arguments)
 

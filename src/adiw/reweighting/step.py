@@ -28,19 +28,13 @@ class GatheredBatch:
 
 
 @dataclass(frozen=True)
-class Step:
-    """The samples of one step: g from all processes, of which n belong to this process."""
+class Step(GatheredBatch):
+    """A batch that was counted. ``index`` is the size of the training set for rows that pad and for bad indices."""
 
-    index: Tensor  # (g,) in the training set; its size for rows that pad and for bad indices
     finite: Tensor  # (g,) whether the loss is finite
-    sizes: Tensor | None  # (g,) number of elements of each sample; None: the same for all
     num_samples: int | Tensor  # of all processes, without padding
-    count: int  # n
     num_train: int  # the size of the training set
     past_warmup: Tensor | None  # a boolean on the device, None if known to be true
-    distinct: bool  # whether every sample is known to occur only once
-    processes: Processes
-    starts_group: bool  # whether this is the first step of several processes
 
     @property
     def is_sample(self) -> Tensor:
@@ -49,7 +43,7 @@ class Step:
 
     @property
     def local_finite(self) -> Tensor:
-        """(n,) whether the loss is finite, for the samples of this process."""
+        """(n,) whether the loss is finite, for the ``count`` samples of this process."""
         return self.local(self.finite)
 
     def local(self, values: Tensor) -> Tensor:
@@ -74,7 +68,6 @@ class WeightedMean:
         return cls(slope / step.processes.divisor(total) if divide else slope, finite)
 
     def clone(self) -> WeightedMean:
-        """A copy in its own memory."""
         return WeightedMean(self.slope.clone(), self.finite.clone())
 
     def __call__(self, losses: Tensor, outputs: Any) -> Tensor:

@@ -66,7 +66,7 @@ def warn_if_one_class(labels: Tensor | None) -> bool:
         warn_user(
             f"all {len(labels)} trusted samples are of class {int(labels[0])}: samples of the other classes are not "
             "matched with any of their own class, and the default lowers their weights. Draw trusted samples at "
-            "random from the data that counts, so that they have all of its classes"
+            "random from the data on which the model will be used, so that they have all of its classes"
         )
     return one
 
@@ -86,7 +86,7 @@ def warn_of_missing_classes(trusted: Tensor | None, train: Tensor, factors: Tens
         low, high = (f"{float(end):.2f}" for end in factors[missing].aminmax())
         warn_user(
             f"no trusted sample is of class {name_indices(missing)}, but training samples are: their weights are now "
-            f"multiplied by {low if low == high else f'{low} to {high}'}. That is right if the data that counts does "
-            "not have them; otherwise add trusted samples of each class"
+            f"multiplied by {low if low == high else f'{low} to {high}'}. That is right if the data on "
+            "which the model will be used do not have them; otherwise add trusted samples of each class"
         )
     return found | known

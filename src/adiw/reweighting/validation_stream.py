@@ -194,7 +194,7 @@ class ValidationStream(nn.Module):
 
         loader: DataLoader[Any] = DataLoader(
             self.dataset,
-            batch_sampler=_EndlessBatches(batches),
+            batch_sampler=batches(),
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available() and self.order.is_cuda,
             worker_init_fn=prepare_worker,
@@ -229,16 +229,6 @@ class ValidationStream(nn.Module):
 def is_capturing(tensor: Tensor) -> bool:
     """Whether work on this tensor's device is being captured as a CUDA graph."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-
-
-class _EndlessBatches:
-    """An endless batch sampler."""
-
-    def __init__(self, batches: Callable[[], Iterator[list[int]]]) -> None:
-        self.batches = batches
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return self.batches()
 
 
 def _check_dataset(dataset: Any) -> int:

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
 from adiw.matching.batches import none_if_true
-from adiw.reweighting.nonfinite_losses import warn_of_nonfinite
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.sample_record import LossHistory
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
-from adiw.reweighting.summary import Summary, summarise
+from adiw.reweighting.summary import Summary, summarise, warn_of_nonfinite
 
 if TYPE_CHECKING:
     from adiw.reweighting.divergence_estimator import EstimationResult
@@ -172,18 +171,8 @@ class WeightState(nn.Module):
         total = num_samples if batch.processes.size == 1 else (index < self.num_train).sum()
         self.seen_steps.add_(1)
         self.seen_samples.add_(total)
-        return Step(
-            index,
-            finite,
-            batch.sizes,
-            total,
-            batch.count,
-            self.num_train,
-            self._past_warmup(),
-            batch.distinct,
-            batch.processes,
-            batch.starts_group,
-        )
+        counted: dict[str, Any] = vars(batch) | {"index": index, "finite": finite, "num_samples": total}
+        return Step(**counted, num_train=self.num_train, past_warmup=self._past_warmup())
 
     def _next_slots(self, index: Tensor) -> Tensor:
         """The slots of the window that the samples of a stream take, in place of the oldest; padding stays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from adiw.reweighting.resumable_generator import ResumableGenerator
+from adiw.reweighting.extra_state import ResumableGenerator
 
 CPU = torch.device("cpu")
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
-from adiw.reweighting.alarm_checks import trusted_predictions
-from adiw.reweighting.evaluation_pass import EvaluatedSamples, evaluate_dataset
+from adiw.reweighting.diagnostics.alarm_checks import trusted_predictions
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_dataset
+from adiw.reweighting.diagnostics.significance import loss_distance, mix_distance, paired_means, paired_rates
 from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.sample_record import SampleRecord
-from adiw.reweighting.significance import loss_distance, mix_distance, paired_means, paired_rates
 
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW

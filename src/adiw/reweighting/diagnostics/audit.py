@@ -15,10 +15,10 @@ from adiw.audit_cutoff import Losses
 from adiw.distributed.split_models import check_whole
 from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
-from adiw.reweighting.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
+from adiw.reweighting.diagnostics.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
+from adiw.reweighting.diagnostics.quick_model import comparable_losses, draw_samples, features_of
 from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
 from adiw.reweighting.progress import OnProgress, silent
-from adiw.reweighting.quick_model import comparable_losses, draw_samples, features_of
 from adiw.reweighting.sample_record import EARLY_STEPS
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described

@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.divergences import KL
-from adiw.reweighting import alarms, alarms_by_class
+from adiw.reweighting.diagnostics import alarms, alarms_by_class
 
 
 def names(found: list[alarms.Alarm]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from adiw.reweighting.significance import binomial_tail, paired_means, sign_test
+from adiw.reweighting.diagnostics.significance import binomial_tail, paired_means, sign_test
 
 LEVEL = 0.001  # chance that a test raises an alarm where nothing is wrong
 ONE_CLASS = 0.95  # share of one predicted class from which a network has collapsed

@@ -8,16 +8,16 @@ from sklearn.metrics import roc_auc_score
 from torch import Generator, Tensor
 from torch.nn.functional import smooth_l1_loss
 
-from adiw.reweighting import quick_model
-from adiw.reweighting.progress import OnProgress
-from adiw.reweighting.quick_model import (
+from adiw.reweighting.diagnostics import quick_model
+from adiw.reweighting.diagnostics.quick_model import (
     comparable_losses,
     draw_folds,
     features_of,
     out_of_fold_losses,
     standardised,
 )
-from adiw.reweighting.significance import loss_distance
+from adiw.reweighting.diagnostics.significance import loss_distance
+from adiw.reweighting.progress import OnProgress
 
 
 def draw(seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Generator]:

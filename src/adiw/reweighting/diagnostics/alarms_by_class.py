@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from adiw.reweighting.alarms import LARGE_SHARE, LEVEL, Alarm, name_of
-from adiw.reweighting.significance import mix_distance, paired_means
+from adiw.reweighting.diagnostics.alarms import LARGE_SHARE, LEVEL, Alarm, name_of
+from adiw.reweighting.diagnostics.significance import mix_distance, paired_means
 
 UNEXPLAINED = 0.02  # of the weight: least difference of class shares that errors do not explain
 LARGEST_RATIO = 2.0  # of the mean weight of a group to that of samples with the same classes and errors

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adiw.engine.evaluate import evaluate, in_batches
+from adiw.experiments.epoch_evaluation import evaluate, in_batches
 from tests.engine.small_problem import problem, same
 
 

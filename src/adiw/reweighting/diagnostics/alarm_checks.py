@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from adiw.argument_checks import kind_of
-from adiw.reweighting import alarms, alarms_by_class
-from adiw.reweighting.alarms import Alarm
-from adiw.reweighting.evaluation_pass import evaluate_dataset
-from adiw.reweighting.group_table import Groups, group_rows
+from adiw.reweighting.diagnostics import alarms, alarms_by_class
+from adiw.reweighting.diagnostics.alarms import Alarm
+from adiw.reweighting.diagnostics.evaluation_pass import evaluate_dataset
 from adiw.reweighting.sample_record import EARLY_STEPS
-from adiw.reweighting.summary import Summary
+from adiw.reweighting.summary import Groups, Summary, group_rows
 from adiw.user_code import warn_user
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 import adiw
 from adiw.label_audit import ranking_quality
-from adiw.reweighting import quick_model
-from adiw.reweighting.evaluation_pass import DIMENSIONS, evaluate_samples, nearest_others
+from adiw.reweighting.diagnostics import quick_model
+from adiw.reweighting.diagnostics.evaluation_pass import DIMENSIONS, evaluate_samples, nearest_others
 
 COUNT, TRUSTED = 400, 60
 

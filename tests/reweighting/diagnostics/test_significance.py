@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from adiw.reweighting.significance import (
+from adiw.reweighting.diagnostics.significance import (
     binomial_tail,
     clopper_pearson,
     kolmogorov_tail,

@@ -14,7 +14,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import adiw
-from adiw.reweighting.verdict import Comparison, Shift, answer_of, compare_losses, compare_rates, make_verdict
+from adiw.reweighting.diagnostics.verdict import (
+    Comparison,
+    Shift,
+    answer_of,
+    compare_losses,
+    compare_rates,
+    make_verdict,
+)
 
 CRITERION = nn.CrossEntropyLoss(reduction="none")
 SIZES = {"train": 1000, "trusted": 100, "held_out": 600}

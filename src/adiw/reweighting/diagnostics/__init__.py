@@ -1,0 +1,1 @@
+"""What a training did: alarms, the verdict, and the audit of the labels."""
