@@ -29,7 +29,7 @@ def shared_gpu(processes: int) -> Iterator[None]:
         return
     with tempfile.TemporaryDirectory(prefix="adiw-mps-", ignore_cleanup_errors=True) as folder:
         added = {PIPES: folder, LOGS: folder}
-        if _control(added, "-d").returncode:
+        if not _control(added, "-d"):
             yield
             return
         os.environ.update(added)
@@ -41,6 +41,13 @@ def shared_gpu(processes: int) -> Iterator[None]:
             _control(added, said="quit\n")
 
 
-def _control(added: dict[str, str], *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+def _control(added: dict[str, str], *arguments: str, said: str = "") -> bool:
+    """Whether the service's command, with these environment variables and this input, has succeeded."""
     command, environment = [CONTROL, *arguments], {**os.environ, **added}
-    return subprocess.run(command, input=said, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    try:
+        subprocess.run(
+            command, input=said, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
