@@ -113,8 +113,8 @@ def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> Criter
 
 
 def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
-    """``element_losses`` by sample."""
-    return element_losses(criterion, outputs, targets).by_sample()
+    """The mean loss of each sample over its elements that count."""
+    return criterion_losses(criterion, outputs, targets).elements(targets).by_sample()
 
 
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
@@ -124,7 +124,7 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return element_losses(criterion, outputs, targets).by_sample().losses
+    return sample_losses(criterion, outputs, targets).losses
 
 
 class DrawnElements(NamedTuple):
