@@ -55,6 +55,16 @@ def test_image_files_are_reported_as_they_are_read(tmp_path: Path) -> None:
     assert seen == reading + steps + comparing
 
 
+def test_image_files_are_compared_without_augmentation(tmp_path: Path) -> None:
+    """Random crops of the training images alone would be a difference of the inputs."""
+    write_images(tmp_path)
+    data, found = splits(dataset="imagefolder", path=str(tmp_path), trusted=6), []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        found.append(check_data(data, 0.3, 0))
+    assert found[0] == found[1]
+
+
 def test_wrong_labels_are_found_and_nothing_else() -> None:
     found = findings(splits(shift="symmetric:0.4"))
     assert [name for name, each in found.items() if each.warns] == ["labels", "trusted samples"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
-from adiw.experiments.splits import LEAST_HELD_OUT, Splits
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits, without_augmentation
 from adiw.reweighting.progress import OnProgress, counted, each, silent
 from adiw.reweighting.quick_model import (
     CHECKS,
@@ -46,7 +46,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress 
     ``progress`` is called with what is done, how much so far, and of how many.
     """
     others = ~splits.is_trusted
-    train = splits.train.subset(others.nonzero().flatten())
+    train = without_augmentation(splits.train.subset(others.nonzero().flatten()))
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
     x = standardised(torch.cat([features(part, progress) for part in parts]))
