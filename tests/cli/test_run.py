@@ -338,6 +338,7 @@ def test_a_dead_run_is_compared_too(adiw: Command) -> None:
     assert output.code == 3
     assert "the run is dead" in output.err
     assert Path("r/compare/fine-tune/result.json").exists()
+    assert "left out of the figures on the test set: 1 of uniform, 1 of fine-tune" in output.out
 
 
 def test_a_named_column_is_printed_by_group(adiw: Command) -> None:

@@ -206,6 +206,8 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
         notes.insert(
             0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."
         )
+    if dead := [f"{row['dead']} of {row['method']}" for row in rows if row["dead"]]:
+        notes.append(f"Trainings that are dead, and left out of the figures on the {judged_on}: {', '.join(dead)}.")
     return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)), notes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adiw.experiments.run_record import LAST
-from adiw.reports.diagnosis import is_compared
+from adiw.reports.diagnosis import first_runs, is_compared
 from adiw.reports.notes import counted
 from adiw.reports.results import Results, Trial
 
@@ -13,8 +13,8 @@ def sentences(results: Results) -> list[str]:
     if len(results.trials) == 1 and results.planned is None:
         found = _one_run(results.trials[0])
     else:
-        found = [_progress(results), *(_best(results, column) for column in results.columns)]
-        compared = [trial for trial in results.trials if is_compared(trial)]
+        found = [_progress(results), *(_best(results, column) for column in results.columns), _verdict(results)]
+        compared = [trial for _, trial in first_runs(results) if is_compared(trial)]
         found += [f"The compared run of {trial.method}: {text}" for trial in compared for text in _one_run(trial)[1:]]
     return [text for text in (*found, _against_paper(results)) if text]
 
@@ -59,6 +59,16 @@ def _against_paper(results: Results) -> str:
     reached = sum(difference >= 0 for difference in differences)
     low, high = min(differences), max(differences)
     return f"{reached} of {len(differences)} figures reach the paper's (differences from {low:+.2f} to {high:+.2f})."
+
+
+def _verdict(results: Results) -> str:
+    """That there is none, if weights were estimated and no run was compared."""
+    runs = [trial for _, trial in first_runs(results) if trial.record.get("verdict")]
+    if not runs or any(map(is_compared, runs)):
+        return ""
+    return (
+        "There is no verdict on the weights: it needs a comparison on held-out trusted samples (adiw run --compare)."
+    )
 
 
 def _majority(trial: Trial, accuracy: float) -> str:
