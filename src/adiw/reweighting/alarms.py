@@ -95,16 +95,19 @@ def objective_alarms(objective: float) -> list[Alarm]:
 
 
 def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
-    """Alarms from the predicted classes (m,) and the labels (m,) of trusted samples.
+    """An alarm from predicted classes (m,) and labels (m,) of trusted samples: a collapse, or shares of classes."""
+    right = int((predicted == labels).sum())
+    return collapse(*class_counts(predicted, labels), right, names) or class_shares(predicted, labels, names)
 
-    A collapsed network predicts one class nearly always, or is worse than the most frequent class. Otherwise the
-    number of predictions of each class is compared with its number of labels, by an exact sign test.
+
+def class_shares(predicted: Tensor, labels: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
+    """An alarm if a class is predicted (m,) more or less often than trusted labels (m,) have it.
+
+    For each class the samples that only have the prediction and those that only have the label are compared, by an
+    exact sign test.
     """
-    classes = 1 + int(max(predicted.max(), labels.max()))
-    counts, given = (torch.bincount(x.long(), minlength=classes) for x in (predicted, labels))
-    found = collapse(counts, given, int((predicted == labels).sum()), names)
-    if found:
-        return found
+    counts, given = class_counts(predicted, labels)
+    classes = len(counts)
     only_predicted = torch.bincount(predicted[predicted != labels].long(), minlength=classes)
     only_given = torch.bincount(labels[predicted != labels].long(), minlength=classes)
     excess = (only_predicted - only_given).abs()
@@ -125,8 +128,9 @@ def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | 
 def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] | None = None) -> list[Alarm]:
     """An alarm if a network has collapsed, from the numbers of predictions and labels of each class (C,).
 
-    ``right`` of the samples are predicted correctly. A class that most labels have is predicted as often without
-    any fault: the labels must have the other classes significantly more often, and twice as often.
+    It predicts one class nearly always, or is worse than the most frequent class: ``right`` of the samples are
+    predicted correctly. A class that most labels have is predicted as often without any fault: the labels must have
+    the other classes significantly more often, and twice as often.
 
     >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
     class 0 is predicted for 98% of the samples, and 60% of th
@@ -145,6 +149,13 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
         what = f"the accuracy, {right / total:.1%}, is below that of always predicting class {name_of(most, names)}"
         return [Alarm("collapsed", f"{what}, {majority:.1%}: {advice}")]
     return []
+
+
+def class_counts(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of predictions and of labels of each class, (C,) each."""
+    size = 1 + int(max(predicted.max(), labels.max()))
+    counts, given = (torch.bincount(x.long(), minlength=size) for x in (predicted, labels))
+    return counts, given
 
 
 def memorising(right: Tensor, train_accuracy: Sequence[float]) -> list[Alarm]:
