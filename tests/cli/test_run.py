@@ -329,6 +329,7 @@ def test_compare_prints_one_table_and_the_verdict_last(adiw: Command) -> None:
         line.split()[0] for line in lines if line and line.split()[0] in ("adiw", "uniform", "fine-tune", "val-only")
     ]
     assert heads[1:] == ["adiw", "uniform", "fine-tune", "val-only"]
+    assert "uniform: every weight is one;" in output.out
     again = adiw("run", "--resume", "--out", "r", "--json")  # what was compared stays compared
     assert json.loads(again.out)["verdict"] == result["verdict"]
 

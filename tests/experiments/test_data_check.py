@@ -71,6 +71,16 @@ def test_wrong_labels_are_found_and_nothing_else() -> None:
     assert found["labels"].figures["p_value"] < 1e-3
 
 
+def test_the_advice_says_which_labels_fit_less_well() -> None:
+    data = splits(shift="symmetric:0.4")
+    assert "some training labels are probably wrong" in findings(data)["labels"].sentence
+    clean = splits(shift="none")
+    wrong = replace(clean.trusted, y=(clean.trusted.y + 1) % 10)
+    found = findings(replace(clean, trusted=wrong))["labels"]
+    assert found.warns
+    assert "trusted labels fit less well than the others" in found.sentence
+
+
 def test_another_class_mix_is_found() -> None:
     found = findings(splits(shift="class-prior:0.2,5", trusted=None))
     assert found["class mix"].warns

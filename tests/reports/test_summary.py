@@ -49,6 +49,6 @@ def test_a_sweep_has_sentences_on_missing_runs_and_the_paper(tmp_path: Path) -> 
     folder = write_sweep(tmp_path, records, ["KL", "WA"], ["a", "b"], paper=paper, trials=5)
     assert sentences(read_results(folder)) == [
         "20 runs of 2 methods in 2 settings: 2 finished, 5 dead, 13 missing.",
-        "a: highest mean accuracy 61.00% with WA (in the paper: 62.50% with KL).",
+        "a: highest mean accuracy on the test set 61.00% with WA (in the paper: 62.50% with KL).",
         "1 of 2 figures reach the paper's (differences from -2.50 to +0.50).",
     ]

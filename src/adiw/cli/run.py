@@ -21,7 +21,7 @@ from adiw.engine.torchrun import local_device
 from adiw.experiments.compare import FOLDER as ALTERNATIVES
 from adiw.experiments.compare import compared_folds, comparison_rows, run_alternatives
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.methods import method_name
+from adiw.experiments.methods import METHODS, method_name
 from adiw.experiments.resume import resumed_settings
 from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
@@ -201,7 +201,9 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
         difference = f"{row['difference']:+.1f}" if compared else NONE
         return list(map(Box, (row["method"], *accuracies, difference, interval)))
 
-    notes = ["Differences, and the verdict, are those on held-out trusted samples."]
+    others = (row["method"] for row in rows[1:])
+    meanings = "; ".join(f"{name}: {METHODS[name].about[0].lower()}{METHODS[name].about[1:]}" for name in others)
+    notes = ["Differences, and the verdict, are those on held-out trusted samples.", f"{meanings}."]
     if folds > 1:
         notes.insert(
             0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."

@@ -41,7 +41,8 @@ def _best(results: Results, column: str) -> str:
         return ""
     best = max(means, key=lambda row: means[row])
     text = f"{column}: highest" if len(results.columns) > 1 else "Highest"
-    text += f" mean accuracy {means[best]:.2f}% with {best}"
+    judged = {str(trial.record["judged_on"]) for trial in results.trials if "judged_on" in trial.record}
+    text += f" mean accuracy{' on the ' + judged.pop() if len(judged) == 1 else ''} {means[best]:.2f}% with {best}"
     papers = {row: paper.mean for row in results.rows if (paper := results.paper(measure, row, column))}
     if papers:
         top = max(papers, key=lambda row: papers[row])

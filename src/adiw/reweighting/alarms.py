@@ -88,8 +88,8 @@ def objective_alarms(objective: float) -> list[Alarm]:
     return [
         Alarm(
             "diverging divergence",
-            f"the divergence of the last batch is {objective}: lower step_size or the learning rate, and check the "
-            "losses for values that are not finite",
+            f"the divergence, the distance of the last batch from the trusted one, is {objective}: lower step_size "
+            "or the learning rate, and check the losses for values that are not finite",
         )
     ]
 
@@ -119,7 +119,7 @@ def class_shares(predicted: Tensor, labels: Tensor, names: Sequence[str] | None 
         Alarm(
             "predicted classes",
             f"class {name_of(worst, names)} is predicted for {int(counts[worst])} of {len(labels)} trusted samples, "
-            f"and {int(given[worst])} of them are of this class. Train longer or with another learning rate; if it "
+            f"but {int(given[worst])} of them are of this class. Train longer or with another learning rate; if it "
             "stays, add trusted samples of the classes that are predicted too rarely",
         )
     ]
@@ -132,22 +132,25 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
     predicted correctly. A class that most labels have is predicted as often without any fault: the labels must have
     the other classes significantly more often, and twice as often.
 
-    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
-    class 0 is predicted for 98% of the samples, and 60% of th
+    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:63])
+    class 0 is predicted for 98% of the samples, but only 60% of th
     """
     total, top, most = int(given.sum()), int(predicted.argmax()), int(given.argmax())
     share, majority = float(predicted[top]) / total, float(given[most]) / total
     other_predicted, other_given = (total - int(counts[top]) for counts in (predicted, given))
     often = binomial_tail(other_predicted, total, 1 - ONE_CLASS) >= NOT_EXCLUDED
     rare = binomial_tail(other_given, total, max(1 - share, 1 / total)) < LEVEL and other_given > 2 * other_predicted
-    advice = "lower the learning rate or step_size, choose another divergence, or compare with uniform weights"
+    advice = (
+        "lower the learning rate or train for longer; if a training without weights does not collapse, leave "
+        "divergence unset for the default, or lower step_size"
+    )
     if often and rare:
-        labelled = f"{float(given[top]) / total:.0%} of them have this label"
-        what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, and {labelled}"
+        labelled = f"only {float(given[top]) / total:.0%} of them have this label"
+        what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, but {labelled}"
         return [Alarm("collapsed", f"{what}: {advice}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
-        what = f"the accuracy, {right / total:.1%}, is below that of always predicting class {name_of(most, names)}"
-        return [Alarm("collapsed", f"{what}, {majority:.1%}: {advice}")]
+        what = f"the accuracy, {right / total:.1%}, is below the {majority:.1%} of always predicting class"
+        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {advice}")]
     return []
 
 
