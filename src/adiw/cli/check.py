@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adiw.cli.console import on_bars, one_line_errors, progress_bar
+from adiw.cli.console import TimedLines, on_bars, one_line_errors, progress_bar, working
 from adiw.cli.data_argument import HELP, with_data
 from adiw.cli.run import DataRoot, Quiet
 from adiw.cli.settings_options import flag, settings_options
@@ -34,9 +34,17 @@ def check(
     """Compare the training and the trusted samples of a data set, and say how many trusted samples are enough."""
     with one_line_errors():
         settings = resolve(with_data(given, data))
-        splits = load_splits(settings, data_root)
-        with progress_bar("", quiet or as_json) as bar:
-            found = check_data(splits, HOLD_OUT, settings.seed, on_bars(bar))
+        silent = quiet or as_json
+        with working("reading the data", silent):
+            splits = load_splits(settings, data_root)
+        with progress_bar("", silent) as bar:
+            show, lines = on_bars(bar), TimedLines(silent or not bar.disable)
+
+            def tell(what: str, done: int, total: int) -> None:
+                show(what, done, total)
+                lines.tell(f"{what} {done:,} of {total:,}")
+
+            found = check_data(splits, HOLD_OUT, settings.seed, tell)
     if as_json:
         print(json.dumps({"classes": list(splits.data.classes), "findings": [asdict(each) for each in found]}))
         return
