@@ -13,8 +13,9 @@ from tests.reports.folders import record, write_run, write_sweep
 def test_runs_that_all_finished(tmp_path: Path) -> None:
     write_run(tmp_path / "1", "uniform", [60.0])
     write_run(tmp_path / "2", "adiw-kl", [70.0])
+    write_run(tmp_path / "3", "oracle", [80.0])  # it has the true weights
     assert sentences(read_results(tmp_path)) == [
-        "2 runs of 2 methods, all finished.",
+        "3 runs of 3 methods, all finished.",
         "Highest mean accuracy 70.00% with adiw-kl.",
     ]
 

@@ -34,8 +34,9 @@ def _progress(results: Results) -> str:
 
 
 def _best(results: Results, column: str) -> str:
-    """The highest mean in a column; empty for fewer than two."""
-    measure, cells = results.measures[0], [results.cells[row, column] for row in results.rows]
+    """The highest mean in a column, without the oracle, which has the true weights; empty for fewer than two."""
+    rows = [row for row in results.rows if results.method(row) != "oracle"]
+    measure, cells = results.measures[0], [results.cells[row, column] for row in rows]
     means = {cell.row: figure.mean for cell in cells if (figure := cell.figure(measure))}
     if len(means) < 2:
         return ""
@@ -43,7 +44,7 @@ def _best(results: Results, column: str) -> str:
     text = f"{column}: highest" if len(results.columns) > 1 else "Highest"
     judged = {str(trial.record["judged_on"]) for trial in results.trials if "judged_on" in trial.record}
     text += f" mean accuracy{' on the ' + judged.pop() if len(judged) == 1 else ''} {means[best]:.2f}% with {best}"
-    papers = {row: paper.mean for row in results.rows if (paper := results.paper(measure, row, column))}
+    papers = {row: paper.mean for row in rows if (paper := results.paper(measure, row, column))}
     if papers:
         top = max(papers, key=lambda row: papers[row])
         text += f" (in the paper: {papers[top]:.2f}% with {top})"
