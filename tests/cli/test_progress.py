@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.progress import Progress
 
-from adiw.cli.console import on_bars, timed_lines
+from adiw.cli.console import on_bars, timed_lines, working
 from adiw.experiments import training_run
 from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import resolve
@@ -35,6 +35,17 @@ def test_a_run_says_what_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found[10] == "evaluating, sample 0 of 1,297"
     assert found[11:-1] == [f"quick model, step {step:,} of 900" for step in range(1, 901)]
     assert found[-1] == "neighbours, sample 1,000 of 1,000"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_work_of_unknown_length_is_named_on_a_terminal(
+    quiet: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for terminal in ("", "1"):
+        monkeypatch.setenv("FORCE_COLOR", terminal)
+        with working("reading the data", quiet):
+            pass
+        assert ("reading the data" in capsys.readouterr().err) == (bool(terminal) and not quiet)
 
 
 def test_each_kind_of_work_has_a_bar() -> None:

@@ -329,6 +329,7 @@ def test_compare_prints_one_table_and_the_verdict_last(adiw: Command) -> None:
         line.split()[0] for line in lines if line and line.split()[0] in ("adiw", "uniform", "fine-tune", "val-only")
     ]
     assert heads[1:] == ["adiw", "uniform", "fine-tune", "val-only"]
+    assert "uniform: every weight is one;" in output.out
     again = adiw("run", "--resume", "--out", "r", "--json")  # what was compared stays compared
     assert json.loads(again.out)["verdict"] == result["verdict"]
 
@@ -338,6 +339,7 @@ def test_a_dead_run_is_compared_too(adiw: Command) -> None:
     assert output.code == 3
     assert "the run is dead" in output.err
     assert Path("r/compare/fine-tune/result.json").exists()
+    assert "left out of the figures on the test set: 1 of uniform, 1 of fine-tune" in output.out
 
 
 def test_a_named_column_is_printed_by_group(adiw: Command) -> None:

@@ -55,10 +55,30 @@ def test_image_files_are_reported_as_they_are_read(tmp_path: Path) -> None:
     assert seen == reading + steps + comparing
 
 
+def test_image_files_are_compared_without_augmentation(tmp_path: Path) -> None:
+    """Random crops of the training images alone would be a difference of the inputs."""
+    write_images(tmp_path)
+    data, found = splits(dataset="imagefolder", path=str(tmp_path), trusted=6), []
+    for seed in range(2):
+        torch.manual_seed(seed)
+        found.append(check_data(data, 0.3, 0))
+    assert found[0] == found[1]
+
+
 def test_wrong_labels_are_found_and_nothing_else() -> None:
     found = findings(splits(shift="symmetric:0.4"))
     assert [name for name, each in found.items() if each.warns] == ["labels", "trusted samples"]
     assert found["labels"].figures["p_value"] < 1e-3
+
+
+def test_the_advice_says_which_labels_fit_less_well() -> None:
+    data = splits(shift="symmetric:0.4")
+    assert "some training labels are probably wrong" in findings(data)["labels"].sentence
+    clean = splits(shift="none")
+    wrong = replace(clean.trusted, y=(clean.trusted.y + 1) % 10)
+    found = findings(replace(clean, trusted=wrong))["labels"]
+    assert found.warns
+    assert "trusted labels fit less well than the others" in found.sentence
 
 
 def test_another_class_mix_is_found() -> None:

@@ -45,6 +45,19 @@ def test_a_collapsed_run_is_dead_and_its_files_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "labels.npy").exists()
 
 
+def test_the_test_set_says_whether_a_network_has_collapsed(tmp_path: Path) -> None:
+    """A run with that alarm is dead. Of the few held-out samples, one class may have nearly all by chance."""
+    settings = resolve({"dataset": "csv", "path": table(tmp_path / "t.csv"), "trusted": 100, "epochs": 40})
+    training = Engine(CPU).start(settings, load_splits(settings), stop=lambda: False)
+    for _ in range(40):
+        training.queue_epoch()
+        training.collect_epoch()
+    training.predict = lambda samples: torch.zeros(len(samples), dtype=torch.long)  # type: ignore[method-assign]
+    truth = training.splits.test.y
+    for predicted, name in ((truth, "predicted classes"), (torch.zeros_like(truth), "collapsed")):
+        assert raise_final_alarms(training, predicted)[0].name == name
+
+
 @pytest.mark.parametrize("method", ["adiw", "adiw-kl", "uniform"])
 def test_an_ordinary_run_raises_none(tmp_path: Path, method: str) -> None:
     lines: list[str] = []
@@ -128,7 +141,8 @@ def test_weights_that_follow_a_group_are_reported(tmp_path: Path) -> None:
     assert training.splits.groups is not None
     south = training.splits.groups.train == 1
     training.reweight.weights[: len(south)] = torch.where(south, 0.05, 1.5)
-    assert "weights follow a group" in [alarm.name for alarm in raise_final_alarms(training)]
+    predicted = training.predict(training.splits.test)
+    assert "weights follow a group" in [alarm.name for alarm in raise_final_alarms(training, predicted)]
 
 
 def test_a_column_that_does_not_exist_is_an_error_that_names_those_that_do(tmp_path: Path) -> None:

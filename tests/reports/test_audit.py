@@ -71,7 +71,7 @@ def test_the_sentences_say_what_to_check_and_whose_numbers_they_are(tmp_path: Pa
     assert any("prediction differs from 2 of the labels" in text for text in found)
     assert title_of(tmp_path / "a") == "Label audit: adiw-kl on insects"
     write_audit(tmp_path / "a", [0.1, 2.0, 3.0, 0.5], trusted={"unseen": [0.1, 3.0]})
-    assert "2 trusted samples give no evidence" in cutoff_line(load_audit(tmp_path / "a"))
+    assert "2 trusted samples are no clear evidence" in cutoff_line(load_audit(tmp_path / "a"))
 
 
 def test_a_run_of_an_earlier_version_has_no_audit(tmp_path: Path) -> None:

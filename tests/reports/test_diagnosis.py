@@ -120,6 +120,17 @@ def test_the_chart_has_the_majority_rate_and_the_best_epoch(tmp_path: Path) -> N
     assert "more than always predicting the most frequent class, ant: 40.00%" in summary
 
 
+def test_runs_that_were_not_compared_have_one_line_in_all(tmp_path: Path) -> None:
+    nothing = {**verdict("Whether the weights help was not measured."), "answer": "not compared"}
+    for method in ("adiw-kl", "adiw-km"):
+        run_with(tmp_path / method, method, verdict=nothing)
+    page = Elements(render_report(read_results(tmp_path)))
+    assert page.named("p", kind="verdict") == []
+    assert [line for line in page.text("li") if "no verdict" in line] == [page.text("li")[2]]
+    alone = Elements(render_report(read_results(tmp_path / "adiw-kl")))
+    assert "Whether the weights help was not measured." in alone.text("p")
+
+
 def test_a_compared_run_is_one_row_with_its_folds_and_the_alternatives_are_lines(tmp_path: Path) -> None:
     ends = {"best": {"epoch": 2, "accuracy": 60.0, "top5": 90.0}, "last": {"accuracy": 55.0}}
     figures = predictions(["ant", "bee"])
@@ -127,11 +138,15 @@ def test_a_compared_run_is_one_row_with_its_folds_and_the_alternatives_are_lines
     for method in ("uniform", "adiw-kl"):
         for fold in ("1/2", "2/2"):
             folder = root / "compare" / method / fold.replace("/", "-")
-            write_run(folder, method, [40.0, 44.0], fold=fold)
+            write_run(folder, method, [40.0, 44.0], fold=fold, weights=[0.5, 0.2])
             result = json.loads((folder / "result.json").read_text())
             (folder / "result.json").write_text(json.dumps({**result, "predictions": figures}))
     results = read_results(tmp_path)
-    assert {row: len(cell.trials) for (row, _), cell in results.cells.items()} == {"uniform": 2, "adiw-kl": 3}
+    assert {row: len(cell.trials) for (row, _), cell in results.cells.items()} == {"uniform": 2, "adiw-kl": 2}
+    assert {row: cell.figure("accuracy").mean for (row, _), cell in results.cells.items()} == {
+        "uniform": 42.0,
+        "adiw-kl": 42.0,  # as in the console: without the run itself, which has other trusted samples
+    }
     lines = [{"name": "always ant", "value": 40.0}, {"name": "uniform", "value": 42.0}]
     assert chart_data(results)["references"] == [lines]
     assert [(table.row, table.opened) for table in class_tables(results)] == [("adiw-kl", True), ("uniform", False)]

@@ -13,8 +13,9 @@ from tests.reports.folders import record, write_run, write_sweep
 def test_runs_that_all_finished(tmp_path: Path) -> None:
     write_run(tmp_path / "1", "uniform", [60.0])
     write_run(tmp_path / "2", "adiw-kl", [70.0])
+    write_run(tmp_path / "3", "oracle", [80.0])  # it has the true weights
     assert sentences(read_results(tmp_path)) == [
-        "2 runs of 2 methods, all finished.",
+        "3 runs of 3 methods, all finished.",
         "Highest mean accuracy 70.00% with adiw-kl.",
     ]
 
@@ -49,6 +50,6 @@ def test_a_sweep_has_sentences_on_missing_runs_and_the_paper(tmp_path: Path) -> 
     folder = write_sweep(tmp_path, records, ["KL", "WA"], ["a", "b"], paper=paper, trials=5)
     assert sentences(read_results(folder)) == [
         "20 runs of 2 methods in 2 settings: 2 finished, 5 dead, 13 missing.",
-        "a: highest mean accuracy 61.00% with WA (in the paper: 62.50% with KL).",
+        "a: highest mean accuracy on the test set 61.00% with WA (in the paper: 62.50% with KL).",
         "1 of 2 figures reach the paper's (differences from -2.50 to +0.50).",
     ]

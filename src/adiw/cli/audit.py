@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adiw.cli.console import one_line_errors
+from adiw.cli.console import one_line_errors, working
 from adiw.label_audit import Audit
 from adiw.reports.audit import cutoff_line, load_audit, quality_line, title_of
 from adiw.reports.audit_page import MOST_ON_PAGE, ON_PAGE, save
@@ -35,8 +35,9 @@ def audit(
     with one_line_errors():
         target = out or folder
         with explain_bad_files(folder):
-            found = load_audit(folder)
-            save(found, target, top, title_of(folder), folder)
+            with working("writing the audit"):
+                found = load_audit(folder)
+                save(found, target, top, title_of(folder), folder)
             print(to_text(_table(found, min(top or IN_TERMINAL, IN_TERMINAL))))
     print(f"Written: {target / 'audit.csv'}, {target / 'audit.html'}")
 

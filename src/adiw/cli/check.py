@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adiw.cli.console import on_bars, one_line_errors, progress_bar
+from adiw.cli.console import on_bars, one_line_errors, progress_bar, timed_lines, working
 from adiw.cli.run import DataRoot, Quiet
 from adiw.cli.settings_options import HELP, flag, settings_options, with_data
 from adiw.experiments.data_check import Finding, check_data
@@ -33,9 +33,17 @@ def check(
     """Compare the training and the trusted samples of a data set, and say how many trusted samples are enough."""
     with one_line_errors():
         settings = resolve(with_data(given, data))
-        splits = load_splits(settings, data_root)
-        with progress_bar("", quiet or as_json) as bar:
-            found = check_data(splits, HOLD_OUT, settings.seed, on_bars(bar))
+        silent = quiet or as_json
+        with working("reading the data", silent):
+            splits = load_splits(settings, data_root)
+        with progress_bar("", silent) as bar:
+            show, say_line = on_bars(bar), timed_lines(silent or not bar.disable)
+
+            def tell(what: str, done: int, total: int) -> None:
+                show(what, done, total)
+                say_line(f"{what} {done:,} of {total:,}")
+
+            found = check_data(splits, HOLD_OUT, settings.seed, tell)
     if as_json:
         print(json.dumps({"classes": list(splits.data.classes), "findings": [asdict(each) for each in found]}))
         return

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -140,6 +140,14 @@ def on_bars(bar: Progress) -> Callable[..., None]:
         bar.update(tasks[what], completed=done, total=total, note=note)
 
     return show
+
+
+@contextmanager
+def working(what: str, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal what is being done, where its length is not known."""
+    console = Console(stderr=True)
+    with nullcontext() if quiet or not console.is_terminal else console.status(what):
+        yield
 
 
 def progress_bar(unit: str, quiet: bool) -> Progress:

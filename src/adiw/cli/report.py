@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from adiw.cli.console import one_line_errors
+from adiw.cli.console import one_line_errors, working
 from adiw.reports.folders import explain_bad_files, read_results
 from adiw.reports.report_page import render_report
 
@@ -21,7 +21,7 @@ def report(
 ) -> None:
     """Write a self-contained HTML page with a summary, tables, curves, weights and, for images, pictures."""
     with one_line_errors():
-        with explain_bad_files(folder):
+        with explain_bad_files(folder), working("reading the runs"):
             text = render_report(read_results(folder))
         file = out or folder / "index.html"
         file.parent.mkdir(parents=True, exist_ok=True)

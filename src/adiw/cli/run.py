@@ -20,7 +20,7 @@ from adiw.engine.torchrun import local_device
 from adiw.experiments.compare import FOLDER as ALTERNATIVES
 from adiw.experiments.compare import compared_folds, comparison_rows, run_alternatives
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.methods import method_name
+from adiw.experiments.methods import METHODS, method_name
 from adiw.experiments.resume import resumed_settings
 from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
@@ -200,11 +200,15 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
         difference = f"{row['difference']:+.1f}" if compared else NONE
         return list(map(Box, (row["method"], *accuracies, difference, interval)))
 
-    notes = ["Differences, and the verdict, are those on held-out trusted samples."]
+    others = (row["method"] for row in rows[1:])
+    meanings = "; ".join(f"{name}: {METHODS[name].about[0].lower()}{METHODS[name].about[1:]}" for name in others)
+    notes = ["Differences, and the verdict, are those on held-out trusted samples.", f"{meanings}."]
     if folds > 1:
         notes.insert(
             0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."
         )
+    if dead := [f"{row['dead']} of {row['method']}" for row in rows if row["dead"]]:
+        notes.append(f"Trainings that are dead, and left out of the figures on the {judged_on}: {', '.join(dead)}.")
     return Grid("Accuracy in percent", list(map(Head, names)), list(map(line, rows)), notes)
 
 

@@ -134,14 +134,15 @@ def held_out_right(folders: list[Path], warmup: int) -> Tensor | None:
 def comparison_rows(out: Path, result: dict[str, Any], settings: Settings, folds: int = 1) -> list[Row]:
     """A row for the run and for each alternative: method, accuracies on the test and held-out samples, interval.
 
-    The accuracy on the test set is the mean over the folds.
+    The accuracy on the test set is the mean over the folds whose training is not ``dead``, if there is one.
     """
     verdict = result["verdict"]
     compared = {each["method"]: each for each in verdict["comparison"] or ()}
     rows: list[Row] = []
     for method, runs in plan_runs(settings, out, folds).items():
         found = compared.get(method, {"score": verdict["score"]} if method == settings.method else {"score": None})
-        tested = [read_json(folder / "result.json")["accuracy"] for folder in runs]
-        mean = None if None in tested else statistics.fmean(tested)
-        rows.append({"accuracy": mean, "held_out": found["score"], **found, "method": method})
+        results = [read_json(folder / "result.json") for folder in runs]
+        tested = [each["accuracy"] for each in results if each["status"] == "done"]
+        mean, dead = statistics.fmean(tested) if tested else None, len(results) - len(tested)
+        rows.append({"accuracy": mean, "held_out": found["score"], "dead": dead, **found, "method": method})
     return rows

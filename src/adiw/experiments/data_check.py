@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
-from adiw.experiments.splits import LEAST_HELD_OUT, Splits
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits, without_augmentation
 from adiw.reweighting.diagnostics.quick_model import (
     CHECKS,
     MOST_TRAIN,
@@ -52,7 +52,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress 
     ``progress`` is called with what is done, how much so far, and of how many.
     """
     others = ~splits.is_trusted
-    train = splits.train.subset(others.nonzero().flatten())
+    train = without_augmentation(splits.train.subset(others.nonzero().flatten()))
     generator = torch.Generator().manual_seed(seed)
     parts = [_sample(train, MOST_TRAIN, generator), _sample(splits.trusted, MOST_TRUSTED, generator)]
     x = standardised(torch.cat([features(part, progress) for part in parts]))
@@ -69,12 +69,13 @@ def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress 
     return [
         _class_mix(train.y, splits.trusted.y, splits.data.classes),
         _duplicates(train, splits.trusted, progress),
-        _shift("inputs", "their inputs", inputs),
         _shift(
-            "labels",
-            "the losses of a quick model, as they do where labels are wrong",
-            loss_distance(losses[~is_trusted], losses[is_trusted]),
+            "inputs",
+            "their inputs",
+            "check that the trusted ones are like the data on which the model is used",
+            inputs,
         ),
+        _labels(loss_distance(losses[~is_trusted], losses[is_trusted])),
         _enough(len(splits.trusted), hold_out),
     ]
 
@@ -103,13 +104,12 @@ def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Find
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         names = f"no trusted sample is of class {', '.join(missing[:5])}{more}"
         return Finding(
-            "class mix", True, f"{names}: add trusted samples of each class that counts ({words})", figures
+            "class mix", True, f"{names}: add trusted samples of each class that matters ({words})", figures
         )
     if found.p_value < LEVEL:
         text = f"the trusted samples have another class mix than the training samples ({words}): the weights will "
-        return Finding(
-            "class mix", True, text + "follow it, so check that it is that of the data that counts", figures
-        )
+        advice = "follow it, so check that it is that of the data on which the model is used"
+        return Finding("class mix", True, text + advice, figures)
     return Finding(
         "class mix",
         False,
@@ -140,10 +140,19 @@ def _digests(samples: Samples | ImageFiles, progress: OnProgress) -> list[bytes]
     return [hashlib.sha256(row.tobytes()).digest() for row in samples.x.contiguous().numpy()]
 
 
-def _shift(name: str, what: str, found: Distance) -> Finding:
+def _labels(found: Distance) -> Finding:
+    """Wrong labels make the losses of a quick model larger."""
+    advice = "some training labels are probably wrong, which is what the weights are for"
+    if found.smaller:
+        advice = "trusted labels fit less well than the others: check them, or the trusted samples are harder ones"
+    return _shift("labels", "how well a quick model predicts their labels", advice, found)
+
+
+def _shift(name: str, what: str, advice: str, found: Distance) -> Finding:
     figures = {**asdict(found), "needed": losses_needed(found.distance, LEVEL)}
     if found.p_value < LEVEL:
-        return Finding(name, True, f"training and trusted samples differ in {what} ({_words(found)})", figures)
+        text = f"training and trusted samples differ in {what} ({_words(found)}): {advice}"
+        return Finding(name, True, text, figures)
     text = f"training and trusted samples do not differ significantly in {what} ({_words(found)})"
     needed = f"a difference of this size would be seen with about {figures['needed']:,} trusted samples"
     return Finding(name, False, f"{text}: {needed}", figures)

@@ -29,17 +29,20 @@ def raise_epoch_alarms(training: TrainingRun) -> list[Alarm]:
     )
 
 
-def raise_final_alarms(training: TrainingRun) -> list[Alarm]:
+def raise_final_alarms(training: TrainingRun, test_predictions: Tensor) -> list[Alarm]:
     """Alarms at the end of a run, of those that it has not raised before. They are kept with it.
 
-    Predictions are those of the held-out trusted samples where there are any, else of the other trusted samples.
+    Whether the network has collapsed is judged by its predictions (m,) on the test set, which is larger. Other
+    predictions are those of the held-out trusted samples where there are any, else of the other trusted samples.
     """
     if len(training.loop.loader) * training.epoch < STEPS:  # after so few steps predictions are not reliable
         return []
     splits, names = training.splits, training.splits.data.classes
     evaluated = splits.trusted if splits.held_out is None else splits.held_out
     predicted = training.predict(evaluated)
-    found = alarms.prediction_alarms(predicted, evaluated.y, names)
+    test = splits.test.y
+    counts, right = alarms.class_counts(test_predictions, test), int((test_predictions == test).sum())
+    found = alarms.collapse(*counts, right, names) or alarms.class_shares(predicted, evaluated.y, names)
     accuracy = [row.get("train_accuracy") for row in training.metrics]
     if len(training.held_out) == len(accuracy) and None not in accuracy:
         found += alarms.memorising(torch.stack(training.held_out), [float(value or 0) / 100 for value in accuracy])
@@ -74,16 +77,6 @@ def trusted_labels(training: TrainingRun) -> Tensor:
     """The labels of all trusted samples, held-out ones included, (m,)."""
     splits = training.splits
     return splits.trusted.y if splits.held_out is None else torch.cat([splits.trusted.y, splits.held_out.y])
-
-
-def why_collapsed(training: TrainingRun, predicted: Tensor) -> str | None:
-    """Why a network that predicts these classes (m,) of the test set is of no use; None if it is of use."""
-    if len(training.loop.loader) * training.epoch < STEPS:
-        return None
-    test, classes = training.splits.test, training.splits.data.num_classes
-    counts, given = (torch.bincount(labels, minlength=classes) for labels in (predicted, test.y))
-    found = alarms.collapse(counts, given, int((predicted == test.y).sum()), training.splits.data.classes)
-    return f"the network has collapsed: {found[0].message}" if found else None
 
 
 def group_tables(training: TrainingRun, predicted: Tensor) -> dict[str, list[dict[str, Any]]]:

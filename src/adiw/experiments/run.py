@@ -27,7 +27,6 @@ from adiw.experiments.diagnosis import (
     raise_epoch_alarms,
     raise_final_alarms,
     verdict_of_run,
-    why_collapsed,
 )
 from adiw.experiments.gallery import write_gallery
 from adiw.experiments.methods import find
@@ -217,8 +216,10 @@ def _judge(training: TrainingRun, reason: str | None, engine: Engine) -> dict[st
     """The content of result.json after the last epoch; ``reason``: why the run is dead, None if it is not."""
     predicted = training.predict(training.splits.test)
     if reason is None:
-        _log_alarms(raise_final_alarms(training), engine.log)
-        reason = why_collapsed(training, predicted)
+        found = raise_final_alarms(training, predicted)
+        _log_alarms(found, engine.log)
+        collapsed = [alarm.message for alarm in found if alarm.name == "collapsed"]
+        reason = f"the network has collapsed: {collapsed[0]}" if collapsed else None
     result = _result(training.settings, training.device, "done" if reason is None else "dead", reason, training)
     result["groups"] = group_tables(training, predicted)
     result["predictions"] = class_statistics(training.splits, predicted)

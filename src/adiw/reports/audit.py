@@ -46,7 +46,7 @@ def sentences(audit: Audit) -> list[str]:
 def cutoff_line(audit: Audit) -> str:
     """How many samples to check, or why that is not known."""
     if audit.trusted is None:
-        return "No cut-off is suggested: the trusted samples were not trained on, so their losses do not compare."
+        return "No cut-off is suggested: the trusted samples were not trained on, so their losses are not comparable."
     if not len(audit.trusted.unseen):
         return (
             "No cut-off is suggested: to compare losses by a network that was not trained on the sample, inputs must "
@@ -54,7 +54,8 @@ def cutoff_line(audit: Audit) -> str:
         )
     if audit.cutoff is None:
         count = len(audit.trusted.unseen)
-        return f"No cut-off is suggested: the losses of {count} trusted samples give no evidence of wrong labels."
+        evidence = f"the losses of {count} trusted samples are no clear evidence of wrong labels"
+        return f"No cut-off is suggested: {evidence}. There may be some: they come first."
     return str(audit.cutoff)
 
 
@@ -62,9 +63,7 @@ def quality_line(audit: Audit) -> str:
     """AUROC and precision of the ranking, or that they are not known."""
     quality = audit.quality()
     if quality is None or audit.true is None:
-        return (
-            "How good this ranking is cannot be measured: no true labels are known that differ from the given ones."
-        )
+        return "How good this ranking is cannot be measured: it is not known which labels are wrong."
     area, share = quality
     wrong = int((audit.given != audit.true)[audit.order].sum())
     return (

@@ -38,20 +38,24 @@ class ClassTable:
 
 
 def findings(results: Results) -> list[Finding]:
-    """The findings of every cell that has some, those with a comparison first."""
-    found = []
-    for cell, trial in _first_trials(results):
+    """The findings of every cell that has some, those with a comparison first.
+
+    Of several runs, those that were not compared have no verdict: it would only say so.
+    """
+    found, several = [], len(results.cells) > 1
+    for cell, trial in first_runs(results):
         verdict, alarms = trial.record.get("verdict") or {}, trial.record.get("alarms") or []
-        if verdict or alarms:
-            compared = verdict.get("comparison") or []
-            found.append(Finding(cell.row, cell.column, verdict.get("sentence"), compared, alarms))
+        compared = verdict.get("comparison") or []
+        sentence = verdict.get("sentence") if compared or not several else None
+        if sentence or alarms:
+            found.append(Finding(cell.row, cell.column, sentence, compared, alarms))
     return sorted(found, key=lambda finding: not finding.comparison)
 
 
 def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
     """Column -> the most frequent class of its test set and its rate in percent, where that was recorded."""
     found: dict[str, dict[str, Any]] = {}
-    for cell, trial in _first_trials(results):
+    for cell, trial in first_runs(results):
         if (trial.record.get("predictions") or {}).get("majority"):
             found.setdefault(cell.column, trial.record["predictions"]["majority"])
     return found
@@ -59,7 +63,7 @@ def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
 
 def class_tables(results: Results) -> list[ClassTable]:
     """The figures by class of every cell that has them, that of a compared run first; the first is open."""
-    found = [(cell, trial) for cell, trial in _first_trials(results) if trial.record.get("predictions")]
+    found = [(cell, trial) for cell, trial in first_runs(results) if trial.record.get("predictions")]
     found.sort(key=lambda place: not is_compared(place[1]))
     return [_class_table(*place, opened=number == 0) for number, place in enumerate(found)]
 
@@ -91,9 +95,9 @@ def _class_table(cell: Cell, trial: Trial, opened: bool) -> ClassTable:
     )
 
 
-def _first_trials(results: Results) -> Iterator[tuple[Cell, Trial]]:
-    """The first finished trial of every cell, or its first one with a result."""
+def first_runs(results: Results) -> Iterator[tuple[Cell, Trial]]:
+    """The first finished run of every cell, or its first one with a result."""
     for cell in results.cells.values():
-        ended = cell.done or [trial for trial in cell.trials if trial.status == "dead"]
+        ended = cell.shown or [run for run in (*cell.whole, *cell.trials) if run.status == "dead"]
         if ended:
             yield cell, ended[0]

@@ -112,7 +112,10 @@ def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[s
     for row in sorted(methods, key=lambda row: (ranks[methods[row]], methods[row], row)):
         for column in dict.fromkeys(columns):
             trials = [run for run, *place in zip(runs, rows, columns, strict=True) if place == [row, column]]
-            cells[row, column] = Cell(row, column, tuple(trials), pooled=False)
+            whole = tuple(run for run in trials if any(_is_fold_of(other, run) for other in trials))
+            cells[row, column] = Cell(
+                row, column, tuple(r for r in trials if r not in whole), pooled=False, whole=whole
+            )
     labels = [dict.fromkeys(place) for place in zip(*cells, strict=True)]
     first = runs[0].settings.items()
     shared = {k: v for k, v in first if v is not None and all(run.settings.get(k) == v for run in runs)}
@@ -130,6 +133,13 @@ def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[s
         "columns": [{"label": column, "settings": {}} for column in labels[1]],
     }
     return Results(recipe, cells)
+
+
+def _is_fold_of(run: Trial, other: Trial) -> bool:
+    """Whether a run is one of the folds that ``adiw run --compare`` has trained in the folder of the other."""
+    if run.folder is None or other.folder is None or run is other:
+        return False
+    return bool(run.settings.get("fold")) and run.folder.is_relative_to(other.folder)
 
 
 def _data(settings: Mapping[str, Any]) -> str:

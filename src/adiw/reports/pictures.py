@@ -81,7 +81,7 @@ def galleries(results: Results) -> list[Gallery]:
     """For each cell the pictures of its first finished trial that kept some; one gallery of each column is open."""
     found: dict[tuple[str, str], list[Picture]] = {}
     for place, cell in results.cells.items():
-        kept = filter(None, (load_pictures(trial.folder) for trial in cell.done if trial.folder is not None))
+        kept = filter(None, (load_pictures(trial.folder) for trial in cell.shown if trial.folder is not None))
         if any(_ends(pictures := next(kept, []), None).values()):
             found[place] = pictures
     ordered = sorted(found, key=lambda place: results.columns.index(place[1]))

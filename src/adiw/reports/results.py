@@ -88,13 +88,22 @@ class Trial:
 
 @dataclass(frozen=True)
 class Cell:
-    """The trials of a row in a column. Means are over finished trials; the others are counted in ``note``."""
+    """The trials of a row in a column. Means are over finished trials; the others are counted in ``note``.
+
+    whole: runs whose folds, by ``adiw run --compare``, are the trials. They are shown, but are not part of the means.
+    """
 
     row: str
     column: str
     trials: tuple[Trial, ...] = ()
     missing: tuple[int, ...] = ()  # numbers of planned trials without a record
     pooled: bool = True  # std over the last epochs of all trials, as in the paper; otherwise between trial means
+    whole: tuple[Trial, ...] = ()
+
+    @property
+    def shown(self) -> list[Trial]:
+        """The finished runs, of which the first represents the cell."""
+        return [run for run in (*self.whole, *self.trials) if run.status == "done"]
 
     @property
     def done(self) -> list[Trial]:
@@ -127,8 +136,8 @@ class Cell:
 
     @property
     def weights(self) -> dict[str, Any] | None:
-        """The weights of the first finished trial in which they fall into more than one bin; None without one."""
-        for trial in self.done:
+        """The weights of the first finished run in which they fall into more than one bin; None without one."""
+        for trial in self.shown:
             groups = trial.weights["groups"].values() if trial.weights else ()
             if len({k for group in groups for k, count in enumerate(group["histogram"]) if count}) > 1:
                 return trial.weights

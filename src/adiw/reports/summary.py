@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adiw.experiments.run_record import LAST
-from adiw.reports.diagnosis import is_compared
+from adiw.reports.diagnosis import first_runs, is_compared
 from adiw.reports.notes import counted
 from adiw.reports.results import Results, Trial
 
@@ -13,8 +13,8 @@ def sentences(results: Results) -> list[str]:
     if len(results.trials) == 1 and results.planned is None:
         found = _one_run(results.trials[0])
     else:
-        found = [_progress(results), *(_best(results, column) for column in results.columns)]
-        compared = [trial for trial in results.trials if is_compared(trial)]
+        found = [_progress(results), *(_best(results, column) for column in results.columns), _verdict(results)]
+        compared = [trial for _, trial in first_runs(results) if is_compared(trial)]
         found += [f"The compared run of {trial.method}: {text}" for trial in compared for text in _one_run(trial)[1:]]
     return [text for text in (*found, _against_paper(results)) if text]
 
@@ -34,15 +34,17 @@ def _progress(results: Results) -> str:
 
 
 def _best(results: Results, column: str) -> str:
-    """The highest mean in a column; empty for fewer than two."""
-    measure, cells = results.measures[0], [results.cells[row, column] for row in results.rows]
+    """The highest mean in a column, without the oracle, which has the true weights; empty for fewer than two."""
+    rows = [row for row in results.rows if results.method(row) != "oracle"]
+    measure, cells = results.measures[0], [results.cells[row, column] for row in rows]
     means = {cell.row: figure.mean for cell in cells if (figure := cell.figure(measure))}
     if len(means) < 2:
         return ""
     best = max(means, key=lambda row: means[row])
     text = f"{column}: highest" if len(results.columns) > 1 else "Highest"
-    text += f" mean accuracy {means[best]:.2f}% with {best}"
-    papers = {row: paper.mean for row in results.rows if (paper := results.paper(measure, row, column))}
+    judged = {str(trial.record["judged_on"]) for trial in results.trials if "judged_on" in trial.record}
+    text += f" mean accuracy{' on the ' + judged.pop() if len(judged) == 1 else ''} {means[best]:.2f}% with {best}"
+    papers = {row: paper.mean for row in rows if (paper := results.paper(measure, row, column))}
     if papers:
         top = max(papers, key=lambda row: papers[row])
         text += f" (in the paper: {papers[top]:.2f}% with {top})"
@@ -59,6 +61,16 @@ def _against_paper(results: Results) -> str:
     reached = sum(difference >= 0 for difference in differences)
     low, high = min(differences), max(differences)
     return f"{reached} of {len(differences)} figures reach the paper's (differences from {low:+.2f} to {high:+.2f})."
+
+
+def _verdict(results: Results) -> str:
+    """That there is none, if weights were estimated and no run was compared."""
+    runs = [trial for _, trial in first_runs(results) if trial.record.get("verdict")]
+    if not runs or any(map(is_compared, runs)):
+        return ""
+    return (
+        "There is no verdict on the weights: it needs a comparison on held-out trusted samples (adiw run --compare)."
+    )
 
 
 def _majority(trial: Trial, accuracy: float) -> str:

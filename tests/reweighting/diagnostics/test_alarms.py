@@ -49,7 +49,7 @@ LABELS = torch.arange(200) % 4
 def test_one_class_for_all_predictions_is_a_collapse() -> None:
     found = alarms.prediction_alarms(torch.zeros(200, dtype=torch.long), LABELS, ["cat", "dog", "owl", "fox"])
     assert names(found) == ["collapsed"]
-    assert "class cat is predicted for 100% of the samples, and 25% of them have this label" in found[0].message
+    assert "class cat is predicted for 100% of the samples, but only 25% of them have this label" in found[0].message
 
 
 def test_a_class_that_most_samples_have_is_predicted_as_often() -> None:
@@ -73,7 +73,7 @@ def test_few_samples_do_not_hide_a_collapse() -> None:
 def test_less_than_the_majority_is_a_collapse() -> None:
     found = alarms.collapse(torch.tensor([6000, 4000]), torch.tensor([7500, 2500]), 7200)
     assert names(found) == ["collapsed"]
-    assert "72.0%, is below that of always predicting class 0, 75.0%" in found[0].message
+    assert "72.0%, is below the 75.0% of always predicting class 0:" in found[0].message
     assert alarms.collapse(torch.tensor([60, 40]), torch.tensor([75, 25]), 72) == []  # too few samples to say
 
 

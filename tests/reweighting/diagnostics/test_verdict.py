@@ -235,6 +235,8 @@ def test_sentences_without_a_test_and_with_a_shift_that_stays() -> None:
     assert "was not tested" in make_verdict(Shift(None), None).sentence
     shift, after = Shift(True, "losses", 0.3, 1e-5, 50), Shift(True, "losses", 0.31, 1e-5, 50)
     assert "which the weights do not remove (distance 0.31, p < 0.001)" in make_verdict(shift, after).sentence
+    equal = Shift(True, "losses", shift.distance - 0.001, 1e-5, 40)  # with the digits that are shown
+    assert "which the weights do not remove (distance 0.30" in make_verdict(shift, equal).sentence
     assert "turn round" in make_verdict(shift, replace(after, smaller=True)).sentence
     assert "turn round" not in make_verdict(replace(shift, smaller=True), replace(after, smaller=True)).sentence
 

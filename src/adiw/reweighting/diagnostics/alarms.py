@@ -88,23 +88,26 @@ def objective_alarms(objective: float) -> list[Alarm]:
     return [
         Alarm(
             "diverging divergence",
-            f"the divergence of the last batch is {objective}: lower step_size or the learning rate, and check the "
-            "losses for values that are not finite",
+            f"the divergence, the distance of the last batch from the trusted one, is {objective}: lower step_size "
+            "or the learning rate, and check the losses for values that are not finite",
         )
     ]
 
 
 def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
-    """Alarms from the predicted classes (m,) and the labels (m,) of trusted samples.
+    """An alarm from predicted classes (m,) and labels (m,) of trusted samples: a collapse, or shares of classes."""
+    right = int((predicted == labels).sum())
+    return collapse(*class_counts(predicted, labels), right, names) or class_shares(predicted, labels, names)
 
-    A collapsed network predicts one class nearly always, or is worse than the most frequent class. Otherwise the
-    number of predictions of each class is compared with its number of labels, by an exact sign test.
+
+def class_shares(predicted: Tensor, labels: Tensor, names: Sequence[str] | None = None) -> list[Alarm]:
+    """An alarm if a class is predicted (m,) more or less often than trusted labels (m,) have it.
+
+    For each class the samples that only have the prediction and those that only have the label are compared, by an
+    exact sign test.
     """
-    classes = 1 + int(max(predicted.max(), labels.max()))
-    counts, given = (torch.bincount(x.long(), minlength=classes) for x in (predicted, labels))
-    found = collapse(counts, given, int((predicted == labels).sum()), names)
-    if found:
-        return found
+    counts, given = class_counts(predicted, labels)
+    classes = len(counts)
     only_predicted = torch.bincount(predicted[predicted != labels].long(), minlength=classes)
     only_given = torch.bincount(labels[predicted != labels].long(), minlength=classes)
     excess = (only_predicted - only_given).abs()
@@ -116,7 +119,7 @@ def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | 
         Alarm(
             "predicted classes",
             f"class {name_of(worst, names)} is predicted for {int(counts[worst])} of {len(labels)} trusted samples, "
-            f"and {int(given[worst])} of them are of this class. Train longer or with another learning rate; if it "
+            f"but {int(given[worst])} of them are of this class. Train longer or with another learning rate; if it "
             "stays, add trusted samples of the classes that are predicted too rarely",
         )
     ]
@@ -125,26 +128,37 @@ def prediction_alarms(predicted: Tensor, labels: Tensor, names: Sequence[str] | 
 def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] | None = None) -> list[Alarm]:
     """An alarm if a network has collapsed, from the numbers of predictions and labels of each class (C,).
 
-    ``right`` of the samples are predicted correctly. A class that most labels have is predicted as often without
-    any fault: the labels must have the other classes significantly more often, and twice as often.
+    It predicts one class nearly always, or is worse than the most frequent class: ``right`` of the samples are
+    predicted correctly. A class that most labels have is predicted as often without any fault: the labels must have
+    the other classes significantly more often, and twice as often.
 
-    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
-    class 0 is predicted for 98% of the samples, and 60% of th
+    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:63])
+    class 0 is predicted for 98% of the samples, but only 60% of th
     """
     total, top, most = int(given.sum()), int(predicted.argmax()), int(given.argmax())
     share, majority = float(predicted[top]) / total, float(given[most]) / total
     other_predicted, other_given = (total - int(counts[top]) for counts in (predicted, given))
     often = binomial_tail(other_predicted, total, 1 - ONE_CLASS) >= NOT_EXCLUDED
     rare = binomial_tail(other_given, total, max(1 - share, 1 / total)) < LEVEL and other_given > 2 * other_predicted
-    advice = "lower the learning rate or step_size, choose another divergence, or compare with uniform weights"
+    advice = (
+        "lower the learning rate or train for longer; if a training without weights does not collapse, leave "
+        "divergence unset for the default, or lower step_size"
+    )
     if often and rare:
-        labelled = f"{float(given[top]) / total:.0%} of them have this label"
-        what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, and {labelled}"
+        labelled = f"only {float(given[top]) / total:.0%} of them have this label"
+        what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, but {labelled}"
         return [Alarm("collapsed", f"{what}: {advice}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
-        what = f"the accuracy, {right / total:.1%}, is below that of always predicting class {name_of(most, names)}"
-        return [Alarm("collapsed", f"{what}, {majority:.1%}: {advice}")]
+        what = f"the accuracy, {right / total:.1%}, is below the {majority:.1%} of always predicting class"
+        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {advice}")]
     return []
+
+
+def class_counts(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The numbers of predictions and of labels of each class, (C,) each."""
+    size = 1 + int(max(predicted.max(), labels.max()))
+    counts, given = (torch.bincount(x.long(), minlength=size) for x in (predicted, labels))
+    return counts, given
 
 
 def memorising(right: Tensor, train_accuracy: Sequence[float]) -> list[Alarm]:

@@ -91,7 +91,8 @@ def group_alarms(weights: Tensor, groups: Tensor, strata: Tensor, names: Sequenc
                 "weights follow a group",
                 f"group {name_of(group, names)} has a mean weight of {float(weights[own].mean()):.2f}, where samples "
                 f"with the same labels and errors have {expected:.2f}: the weights follow the group and not "
-                "errors. Add trusted samples of this group, in its share of the data that counts",
+                "errors. Add trusted samples of this group, until its share of them is that in the data on which the "
+                "model is used",
             )
         ]
     return []

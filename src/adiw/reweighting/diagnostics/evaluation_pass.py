@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Subset
 from adiw.argument_checks import kind_of
 from adiw.distributed.split_models import check_whole
 from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.diagnostics.quick_model import projected
 from adiw.reweighting.loss_shapes import Criterion, no_autocast, per_sample_losses
 from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
 from adiw.reweighting.progress import OnProgress, silent
@@ -112,7 +113,7 @@ def _one(outputs: Any, targets: Any, losses: Tensor, hidden: list[Tensor]) -> Ev
         targets.reshape(-1) if scalar else None,
         predicted,
         confidence,
-        None if features is None or features.ndim < 2 else _project(features.float().flatten(1)),
+        None if features is None or features.ndim < 2 else projected(features.float().flatten(1), DIMENSIONS),
     )
     return found.map(lambda tensor: tensor.cpu())
 
@@ -132,16 +133,6 @@ def _inputs_of_linear_layers(model: nn.Module) -> Iterator[list[Tensor]]:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _project(features: Tensor) -> Tensor:
-    """A random projection (n, DIMENSIONS) of more dimensions, which about preserves distances."""
-    size = features.shape[1]
-    if size <= DIMENSIONS:
-        return features
-    drawn = torch.randn(size, DIMENSIONS, generator=Generator().manual_seed(size)) / DIMENSIONS**0.5
-    projected: Tensor = features @ drawn.to(features)
-    return projected
 
 
 def nearest_others(

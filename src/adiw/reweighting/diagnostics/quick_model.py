@@ -30,12 +30,17 @@ _shared: dict[bytes, Tensor] = {}
 
 def features_of(x: Tensor) -> Tensor:
     """(n, d) float32 inputs of a quick model; images (n, c, h, w) are reduced to ``SIDE`` x ``SIDE`` pixels."""
-    x = (adaptive_avg_pool2d(x.float(), SIDE) if x.ndim == 4 else x.float()).flatten(1)
-    if x.shape[1] <= WIDEST:
+    return projected((adaptive_avg_pool2d(x.float(), SIDE) if x.ndim == 4 else x.float()).flatten(1), WIDEST)
+
+
+def projected(x: Tensor, most: int) -> Tensor:
+    """A random projection (n, most) of more columns, which about preserves distances; fewer stay as they are."""
+    size = x.shape[1]
+    if size <= most:
         return x
-    drawn = torch.randn(x.shape[1], WIDEST, generator=Generator().manual_seed(x.shape[1])) / WIDEST**0.5
-    projected: Tensor = x @ drawn.to(x)
-    return projected
+    drawn = torch.randn(size, most, generator=Generator().manual_seed(size)) / most**0.5
+    found: Tensor = x @ drawn.to(x)
+    return found
 
 
 def standardised(x: Tensor) -> Tensor:

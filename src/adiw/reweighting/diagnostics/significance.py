@@ -12,6 +12,7 @@ from torch import Tensor
 
 CONFIDENCE = 0.95  # of the intervals that are reported
 POWER = 0.8  # of the sample sizes that are suggested
+LEAST_DIFFERENCE = 0.01  # of two rates that a number of samples is suggested for
 LEAST_EXPECTED = 5.0  # of a class in a chi-square test; rarer classes are counted together
 
 
@@ -128,14 +129,12 @@ class Interval:
         return (self.low > 0) - (self.high < 0)
 
 
-def paired_rates(own: Tensor, other: Tensor, least: float = 0.01) -> Interval:
+def paired_rates(own: Tensor, other: Tensor) -> Interval:
     """The difference of two success rates on the same samples, from booleans (n,).
 
     Zero is outside of the interval only if the exact sign test of the pairs that differ rejects it: the interval is
     the hull of Clopper and Pearson's, given the number of pairs that differ, and of Bonett and Price's, which also
     covers that this number is random.
-
-    least: the smallest difference that ``needed`` is computed for.
 
     >>> found = paired_rates(torch.arange(40) < 36, torch.arange(40) < 24)
     >>> round(found.difference, 2), found.low > 0
@@ -148,7 +147,7 @@ def paired_rates(own: Tensor, other: Tensor, least: float = 0.01) -> Interval:
     centre = (wins - losses) / (n + 2)
     spread = math.sqrt(max((differing + 2) / (n + 2) - centre**2, 0) / (n + 2)) * _z((1 + CONFIDENCE) / 2)
     low, high = min(exact[0], centre - spread), max(exact[1], centre + spread)
-    needed = pairs_needed(max(abs(difference), least), (differing + 1) / (n + 2))
+    needed = pairs_needed(max(abs(difference), LEAST_DIFFERENCE), (differing + 1) / (n + 2))
     return Interval(difference, max(low, -1.0), min(high, 1.0), n, needed)
 
 
@@ -170,9 +169,8 @@ def losses_needed(distance: float, level: float) -> int:
     47
     """
     critical = math.sqrt(-math.log(level / 2) / 2)
-    return math.ceil(
-        ((critical + _z(POWER) / 2) / max(distance, 1e-6)) ** 2
-    )  # a share varies by at most 1/2 / sqrt(m)
+    deviation = 0.5  # of a share times sqrt(m), at most
+    return math.ceil(((critical + deviation * _z(POWER)) / max(distance, 1e-6)) ** 2)
 
 
 def paired_means(difference: Tensor, confidence: float = CONFIDENCE) -> Interval:

@@ -253,7 +253,8 @@ def _shift_words(shift: Shift, after: Shift | None) -> str:
         return (
             f"{words}, which the weights turn round: weighted training losses are smaller than trusted ones ({left})"
         )
-    return f"{words}, which the weights {'reduce' if after.distance < shift.distance else 'do not remove'} ({left})"
+    reduced = round(after.distance, 2) < round(shift.distance, 2)
+    return f"{words}, which the weights {'reduce' if reduced else 'do not remove'} ({left})"
 
 
 def _number(score: float, measure: str) -> str:
