@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from adiw.divergences.kl import KLProblem
-from adiw.divergences.settings import Update
-from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_max, group_sum, masked, per_sample
-from adiw.matching.kernels import Width, centred_kernels
 from adiw.matching.projections import mass_or_one, smallest_mass
 
 # The largest step, and the largest coefficient of a centre without training samples nearby, relative to the largest
@@ -26,8 +23,6 @@ class DensityRatioProblem(KLProblem):
 
     The feasible set, its projections and ``update`` are those of ``KL``. A subclass has the fit and its derivative.
     """
-
-    share_train: Tensor  # (n,) or (1,): one over the size of the sample's group
 
     @abstractmethod
     def fit(self, s_train: Tensor, s_val: Tensor) -> Tensor:
@@ -74,13 +69,3 @@ class DensityRatioProblem(KLProblem):
         of_train, of_val = self.slopes(self.psi_train @ params, self._density(params))
         gradient = self.psi_val.T @ of_val
         return gradient if of_train is None else torch.addmv(gradient, self.psi_train.T, of_train)
-
-
-def kernel_model(
-    batches: MatchedBatches, width: Width, update: Update
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, int, Update, Tensor]:
-    """The first arguments of a ``DensityRatioProblem``, for kernels centred on the validation samples."""
-    psi_train, psi_val, psi_bar = centred_kernels(batches, width)
-    share_train = 1 / per_sample(batches.num_train, batches.membership_train)
-    groups = (batches.membership_train, batches.membership_val, batches.num_groups)
-    return psi_val, psi_bar, psi_train, batches.share_val, *groups, update, share_train
