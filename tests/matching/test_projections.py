@@ -309,6 +309,14 @@ def test_few_samples_of_several_groups_are_not_sorted(monkeypatch: pytest.Monkey
     assert_close(box_mean_band(v, group=group, num_groups=3)[:4], torch.tensor([2.0, 0.5, 0.0, 1.5]))
 
 
+@pytest.mark.parametrize("size", [6, 300])
+def test_all_tensors_are_on_the_device_of_the_samples(size: int) -> None:
+    """Tensors of two devices raise. On the meta device they have no values, so none can be read."""
+    v, group = torch.ones(size, device="meta"), torch.zeros(size, dtype=torch.long, device="meta")
+    for project in (box_mean_band(v, group=group, num_groups=2), weighted_simplex(v, v, 1.0, group, 2)):
+        assert (project.device.type, project.shape) == ("meta", v.shape)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("seed", range(10))
 def test_nearly_equal_entries_are_raised_to_the_mean(seed: int, dtype: torch.dtype) -> None:

@@ -11,7 +11,10 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/settings.py": ["tests/divergences/test_settings.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
-    "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
+    "adiw/divergences/squared.py": [
+        *[*SUITE, "tests/divergences/test_steps.py", EVERY],
+        *["-k", "not KL and not MMD and not Wasserstein and not Power and not Hellinger and not Jensen and not Sliced"],
+    ],
     "adiw/divergences/wasserstein.py": [
         *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
