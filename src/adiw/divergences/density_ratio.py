@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from adiw.divergences.kl import KLProblem
+from adiw.divergences.settings import Update
+from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_max, group_sum, masked, per_sample
+from adiw.matching.kernels import Width, centred_kernels
 from adiw.matching.projections import mass_or_one, smallest_mass
 
 # The largest step, and the largest coefficient of a centre without training samples nearby, relative to the largest
@@ -23,6 +27,13 @@ class DensityRatioProblem(KLProblem):
 
     The feasible set, its projections and ``update`` are those of ``KL``. A subclass has the fit and its derivative.
     """
+
+    @classmethod
+    def build(cls, batches: MatchedBatches, width: Width, update: Update, **more: Any) -> Self:
+        """The problem with a kernel centred on each validation sample; ``more`` are a subclass's fields."""
+        psi_train, psi_val, psi_bar = centred_kernels(batches, width)
+        groups = (batches.membership_train, batches.membership_val, batches.num_groups)
+        return cls(psi_val, psi_bar, psi_train, batches.share_val, *groups, update, **more)
 
     @abstractmethod
     def fit(self, s_train: Tensor, s_val: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch import Tensor
 from adiw.divergences.settings import RatioSettings, Update
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, per_sample
-from adiw.matching.kernels import Width, centred_kernels
+from adiw.matching.kernels import centred_kernels
 from adiw.matching.projections import (
     clamp_rescale,
     clamp_to_one,
@@ -49,7 +48,9 @@ class KL(RatioSettings):
     """
 
     def problem(self, batches: MatchedBatches) -> KLProblem:
-        return KLProblem.build(batches, self.width, self.update)
+        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
+        groups = (batches.membership_train, batches.membership_val, batches.num_groups)
+        return KLProblem(psi_val, psi_bar, psi_train, batches.share_val, *groups, self.update)
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,6 @@ class KLProblem:
     group_centre: Tensor | None  # (b,), likewise
     num_groups: int
     update: Update
-
-    @classmethod
-    def build(cls, batches: MatchedBatches, width: Width, update: Update, **more: Any) -> Self:
-        """The problem with a kernel centred on each validation sample; ``more`` are the fields of a subclass."""
-        psi_train, psi_val, psi_bar = centred_kernels(batches, width)
-        groups = (batches.membership_train, batches.membership_val, batches.num_groups)
-        return cls(psi_val, psi_bar, psi_train, batches.share_val, *groups, update, **more)
 
     def initial(self) -> Tensor:
         if self.num_groups == 1:
