@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from torch import Generator, Tensor
 
 from adiw import estimate_weights
-from adiw.divergences import KL, MMD
+from adiw.divergences import DIVERGENCES, KL, MMD
+from adiw.divergences.protocol import Side
 from adiw.reports.figures import INTACT, MISLABELLED, row_styles, styled
 from adiw.reports.folders import read_sweep
 from adiw.reports.results import Results
@@ -59,23 +60,24 @@ def widths() -> Figure:
 
 def ratios() -> Figure:
     """Weights against losses of the divergences that estimate a density ratio."""
-    return _family(["kl", "pearson", "hellinger", "jensen-shannon", "squared", "relative"])
+    return _family("val")
 
 
 def distances() -> Figure:
     """Weights against losses of the divergences that match distributions by a distance."""
-    return _family(["mmd", "energy", "wasserstein", "sliced"])
+    return _family("train")
 
 
-def _family(names: list[str]) -> Figure:
-    """The weights of a batch after twenty steps with the default settings, a panel for each divergence."""
+def _family(side: Side) -> Figure:
+    """The weights of a batch after twenty steps with the default settings, for divergences with these parameters."""
+    names = [name for name, kind in DIVERGENCES.items() if kind.side == side]
     right, wrong, val = losses()
     parts = {"right label": (right[::2], INTACT, "o"), "wrong label": (wrong[::2], MISLABELLED, "^")}
     z = torch.cat([part for part, _, _ in parts.values()])
-    columns = len(names) // 2
+    columns = -(-len(names) // 2)
     figure = Figure(figsize=(2.8 * columns, 4.6), layout="constrained")
     panels = figure.subplots(2, columns, sharex=True)
-    for axes, name in zip(panels.flat, names, strict=True):
+    for axes, name in zip(panels.flat, names, strict=False):
         weights, _ = estimate_weights(z, val, name, steps=20)
         for (label, (part, colour, marker)), found in zip(
             parts.items(), weights.split([len(part) for part, _, _ in parts.values()]), strict=True

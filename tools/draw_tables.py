@@ -5,6 +5,7 @@ A table is between ``<!-- KIND: RECORD -->`` and ``<!-- end of table -->``. RECO
 - ``table: .../summary.json``: the table of ``adiw demo``;
 - ``table: FOLDER``: the records of ``make torture``;
 - ``divergences: FOLDER``: all divergences in all sweeps below the folder;
+- ``registry: divergences``: the table of divergences in the code, with what each matches and costs;
 - the kinds in ``paper.tables``: results, deviations, times and stages beside those of the paper.
 """
 
@@ -16,12 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from adiw.divergences import DIVERGENCES, capabilities
 from adiw.reports.grid import NONE, to_markdown
 from divergence_table import divergence_table
 from paper.tables import DRAWN
 
 _DIGITS = {"mean": 2, "std": 2, "seconds_per_epoch": 3}
-_KINDS = "|".join(("table", "divergences", *DRAWN))
+_KINDS = "|".join(("table", "divergences", "registry", *DRAWN))
 _TABLE = re.compile(rf"(<!-- ({_KINDS}): (\S+) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -35,6 +37,8 @@ def _draw(kind: str, record: Path) -> str:
         return DRAWN[kind](record)
     if kind == "divergences":
         return to_markdown(divergence_table(record))
+    if kind == "registry":
+        return registry_table()
     if record.is_file():
         return demo_table(json.loads(record.read_text()))
     return torture_table(record)
@@ -60,6 +64,17 @@ def demo_table(summary: dict[str, Any]) -> str:
 
 def _figure(value: float | None, digits: int) -> str:
     return NONE if value is None else f"{value:.{digits}f}"
+
+
+def registry_table() -> str:
+    """The capabilities of every divergence as a Markdown table."""
+    lines = ["| name | class | matches | width | trains a model | cost of a step |", "| --- " * 6 + "|"]
+    for name, kind in DIVERGENCES.items():
+        known = capabilities(kind)
+        width, learns = ("yes" if flag else "" for flag in (known.width, known.learns))
+        matches = " and ".join(known.z).replace("loss", "losses")
+        lines.append(f'| `"{name}"` | `{kind.__name__}` | {matches} | {width} | {learns} | {known.cost} |')
+    return "\n".join(lines) + "\n"
 
 
 def torture_table(folder: Path) -> str:

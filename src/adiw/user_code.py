@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -24,6 +25,9 @@ def load(spec: str, kind: str, expected: str, form: str, example: str) -> Any:
     ValueError: model '...': expected a class in adiw.models.mlp, found one of type int; check the name
     """
     module_name, _, attribute = spec.partition(":")
+    if module_name.endswith(".py"):
+        inside = f"{Path(module_name).stem}:{attribute}"
+        raise ValueError(f"{kind} {spec!r}: expected {form}, not a file; write {inside}, in the folder of the file")
     if not all(part.isidentifier() for part in [*module_name.split("."), attribute]):
         raise ValueError(f"{kind} {spec!r}: expected {form}; write for example {example}")
     with current_directory_first():

@@ -147,14 +147,24 @@ def test_held_out_terms_are_those_of_coefficients_of_the_other_folds():
             assert score[k, at] == pytest.approx(np.log(ratios).mean() - mean(own) / mean(rest), abs=1e-12)
 
 
-@pytest.mark.parametrize(("typical", "chosen"), [(0, 0), (1, 1), (2, 1)])
-def test_of_the_widths_with_equal_scores_the_most_typical_is_chosen(typical, chosen):
-    from adiw.classic.least_squares import _chosen
+@pytest.mark.parametrize(("lead", "factor"), [(0.0, 1.0), (0.26, 1.0), (0.28, 0.5)])
+def test_a_search_leaves_the_typical_settings_for_evidence_only(monkeypatch, lead, factor):
+    """Half the median distance has a prior of -(log 2 / 0.3)^2 / 2 = -2.67: ten test points have to add as much."""
+    from adiw.classic import least_squares as module
 
-    noise = np.array([0.3, -0.3, 0.2, -0.2])[:, None]
-    narrow, wide, widest = 1.001 + 0 * noise, 1.0 + noise, 0.5 + noise  # the widest is clearly worse
-    scores = np.stack([np.hstack([part, part - 0.1]) for part in (narrow, wide, widest)])
-    assert _chosen(scores, typical) == (chosen, 0)
+    calls = []
+
+    def held_out(each, penalties):
+        calls.append(each)
+        values = np.zeros((3, len(each), len(penalties)))
+        values[0] = lead if module.WIDTHS[len(calls) - 1] == 0.5 else 0
+        return values
+
+    monkeypatch.setattr(module, "_held_out", held_out)
+    train, test = gaussian_shift().sample(0, 40, 10)
+    typical = ULSIF(width="median", penalty=0.1).fit(train, test).width_
+    fit = ULSIF().fit(train, test)
+    assert (fit.width_, fit.penalty_) == (factor * typical, 0.1)
 
 
 def test_block_problem_is_the_divergences_problem():

@@ -76,6 +76,7 @@ def test_a_class_of_a_users_file_in_a_sweep_of_two_processes(adiw: Command) -> N
     ("arguments", "message"),
     [
         (["--divergence", "klx"], "unknown divergence 'klx': expected one of 'kl'"),
+        (["--divergence", "their_file.py:Theirs"], "not a file; write their_file:Theirs, in the folder of the file"),
         (["--divergence", "their_file:Other"], "expected a class in their_file, found none"),
         (["--divergence", "kl", "--method", "uniform"], "--method and --divergence both select the method"),
         (["--divergence", "kl", "--set", "widht=1"], "KL has no setting 'widht': expected width, step_size, update"),

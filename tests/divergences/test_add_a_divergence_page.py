@@ -18,17 +18,16 @@ import pytest
 import torch
 
 from adiw import DIVERGENCES, estimate_weights
+from adiw.cli import main
 from adiw.divergences import protocol, registry, settings
-from adiw.experiments.recipes import Part
 from adiw.matching import batches, groups, kernels, projections
 from adiw.matching.batches import match
-from tests.experiments.small_sweeps import finish, small, sweep
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "add-a-divergence.md").read_text(encoding="utf-8")
 FILE, TESTS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-ROW, ENTRY_POINT = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
-RUN, PYTEST = (block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
+RECIPE, ENTRY_POINT = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+RUN, SWEEP, PYTEST = (block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL))
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +66,21 @@ def test_the_example_runs_and_is_reported(folder: Path) -> None:
 
 
 def test_the_example_is_a_row_of_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     monkeypatch.chdir(folder)
-    (method,) = [row["method"] for row in tomllib.loads(ROW)["row"]]
     try:
-        recipe = small(folder, f"{ROW}\n")
-        ((_, record),) = finish(sweep(recipe, folder / "out"), recipe, Part(("Mine",), ("much",), 1))
+        for line in SWEEP:
+            here = ["--processes", "1"] if " sweep " in line else []
+            monkeypatch.setattr(sys, "argv", [*line.split(), *here])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            assert ended.value.code == 0
     finally:
         del sys.modules["my_file"], DIVERGENCES["mine"]
-    assert (record["status"], record["settings"]["method"]) == ("done", method)
+    records = [json.loads(line) for line in (folder / "swept" / "results.jsonl").read_text().splitlines()]
+    found = {(record["status"], record["settings"]["method"]) for record in records}
+    assert found == {("done", row["method"]) for row in tomllib.loads(RECIPE)["row"]}
+    assert "Mine" in (folder / "swept" / "index.html").read_text()
 
 
 def test_the_entry_point_is_of_the_group() -> None:

@@ -48,3 +48,12 @@ def test_weights_of_one_are_worse_than_allowed(name: str) -> None:
 def test_the_suite_has_every_check_on_every_batch() -> None:
     found = [str(check) for check in checks(DIVERGENCES["kl"])]
     assert len(found) == len(set(found)) == 2 * (len(LAYOUTS) * len(CHECKS) + len(EXTREMES)) + len(TASKS) + 1
+
+
+@pytest.mark.parametrize("name", ["energy", "sliced"])
+def test_a_unit_that_follows_the_data_passes_with_a_fixed_one(name: str) -> None:
+    """The checks of a class alone, for a divergence whose default unit is that of the whole batch."""
+    assert DIVERGENCES[name]().scale == "auto"
+    for check in checks(DIVERGENCES[name]):
+        if "separate" in str(check):
+            check()

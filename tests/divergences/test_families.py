@@ -235,6 +235,28 @@ def test_directions_measure_lengths_and_are_spread_out(dim: int) -> None:
     assert float(cosines) == pytest.approx((2 / np.pi / dim) ** 0.5, rel=0.12)
 
 
+def test_directions_stay_the_same() -> None:
+    """A run that is resumed with another version, or in another precision, continues with these."""
+    expected = [[1.1573, 0.4240, -0.1951], [0.2911, 1.2929, 1.7362]]
+    for dtype in (torch.float32, torch.float64):
+        found = gaussian_directions(2, 3, torch.zeros((), dtype=dtype))
+        torch.testing.assert_close(found, torch.tensor(expected, dtype=dtype), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_directions_are_on_the_device_and_there_is_one_for_scalars(dim: int) -> None:
+    found = gaussian_directions(dim, 5, torch.zeros((), device="meta"))
+    assert (found.device.type, found.shape) == ("meta", (dim, 1 if dim == 1 else 5))
+
+
+def test_the_largest_features_have_a_finite_sliced_distance() -> None:
+    largest = torch.finfo(torch.float32).max
+    z = torch.full((6, 2048), largest)
+    problem = Sliced(scale=1.0).problem(match(z, -z))
+    assert bool(problem.objective(torch.ones(6)).isfinite())
+    assert bool(problem.gradient(torch.ones(6)).isfinite().all())
+
+
 KERNELS: dict[str, Callable[[Array, Array], Array]] = {
     "gaussian": psi,
     "laplace": lambda a, b: np.exp(-cdist(a, b) / WIDTH),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
@@ -190,4 +191,5 @@ def test_capabilities_come_from_the_class() -> None:
 
     assert capabilities(Scalar) == replace(capabilities(KL), z=("loss",), cost="n")
     for kind in adiw.DIVERGENCES.values():
+        assert re.search(r"[nm]", capabilities(kind).cost), kind
         assert capabilities(kind).cost != "not stated"

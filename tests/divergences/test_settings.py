@@ -68,6 +68,10 @@ def test_every_setting_of_the_table_is_checked(kind: type, name: str) -> None:
         KL(width="auto", update="optimum"),
         Squared(width="auto", penalty=0.0),
         Wasserstein(scale="auto", penalty=0.0, pretrain=0, updates=1),
+        Relative(width="auto", alpha=0.0, penalty=0.0),
+        Power(width="auto", power=-0.5),
+        Energy(scale="auto"),
+        Sliced(scale="auto", directions=1),
     ],
 )
 def test_limits_of_the_settings_are_allowed(divergence: adiw.divergences.Divergence) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from adiw.matching import groups
+from adiw.matching import groups, projections
 from adiw.matching.groups import group_sum, per_sample
 from adiw.matching.projections import (
     box,
@@ -281,22 +281,40 @@ def test_gradients_are_not_needed_but_inputs_are_not_changed() -> None:
     assert torch.equal(before[1], a)
 
 
+@pytest.mark.parametrize("num_groups", [1, 4])
 @pytest.mark.parametrize("upper", [1.5, 50.0, float("inf")])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 40.0, 1e6])
 def test_comparing_pairs_and_sorting_give_the_same_point(
-    monkeypatch: pytest.MonkeyPatch, upper: float, scale: float
+    monkeypatch: pytest.MonkeyPatch, upper: float, scale: float, num_groups: int
 ) -> None:
     """Small batches compare all pairs, large ones are sorted."""
+    low, high = torch.linspace(0.7, 0.9, num_groups).double(), torch.linspace(1.2, 1.0, num_groups).double()
     for seed in range(20):
         v = numbers(seed, 60, scale=scale)
         v[:7] = v[7]  # equal entries
-        group = (numbers(seed + 100, 60) > -1).long() - 1  # some are excluded
-        band = {"low": 0.7, "high": 1.2, "group": group}
+        group = numbers(seed + 100, 60).long() % (num_groups + 1) - 1  # some are excluded
+        band = {"low": low, "high": high, "group": group, "num_groups": num_groups}
         monkeypatch.setattr(groups, "FEW_ON_CPU", 1024)
         pairs = box_mean_band(v, upper, **band)
         monkeypatch.setattr(groups, "FEW_ON_CPU", 0)
         used, tolerance = group >= 0, 1e-9 * max(1, scale * 1e-3)
         assert_close(pairs[used], box_mean_band(v, upper, **band)[used], rtol=1e-9, atol=tolerance)
+
+
+def test_few_samples_of_several_groups_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorting takes five times as many kernels, which are most of the time of a captured step on features."""
+    monkeypatch.setattr(projections, "_box_band", None)
+    group = torch.tensor([0, 1, 0, 1, -1])
+    v = torch.tensor([3.0, 0.0, 0.0, 1.0, 9.0])
+    assert_close(box_mean_band(v, group=group, num_groups=3)[:4], torch.tensor([2.0, 0.5, 0.0, 1.5]))
+
+
+@pytest.mark.parametrize("size", [6, 300])
+def test_all_tensors_are_on_the_device_of_the_samples(size: int) -> None:
+    """Tensors of two devices raise. On the meta device they have no values, so none can be read."""
+    v, group = torch.ones(size, device="meta"), torch.zeros(size, dtype=torch.long, device="meta")
+    for project in (box_mean_band(v, group=group, num_groups=2), weighted_simplex(v, v, 1.0, group, 2)):
+        assert (project.device.type, project.shape) == ("meta", v.shape)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

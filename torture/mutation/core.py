@@ -11,15 +11,24 @@ CORE: dict[str, list[str]] = {
     "adiw/divergences/settings.py": ["tests/divergences/test_settings.py"],
     "adiw/divergences/kl.py": [*SUITE, EVERY, "-k", "not MMD and not Squared and not Wasserstein"],
     "adiw/divergences/mmd.py": [*SUITE, EVERY, "-k", "not KL and not Squared and not Wasserstein"],
-    "adiw/divergences/squared.py": [*SUITE, EVERY, "-k", "not KL and not MMD and not Wasserstein"],
+    "adiw/divergences/squared.py": [
+        *[*SUITE, "tests/divergences/test_steps.py", EVERY],
+        *["-k", "not (KL or MMD or Wasserstein or Power or Hellinger or Jensen or Sliced)"],
+    ],
     "adiw/divergences/wasserstein.py": [
         *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "settings", "defaults", "critic")],
         *["tests/divergences/test_reference.py", EVERY, "-k", "not KL and not MMD and not Squared"],
     ],
     "adiw/divergences/sliced.py": [
-        *[f"tests/divergences/test_{name}.py" for name in ("wasserstein", "reference", "families")],
+        *[
+            f"tests/divergences/test_{name}.py"
+            for name in ("wasserstein", "reference", "families", "steps", "settings", "defaults", "registry")
+        ],
         EVERY,
-        *["-k", "not KL and not MMD and not Squared and not network"],
+        *[
+            "-k",
+            "(sliced or Sliced or asserstein or irections or rounding or distances or capabilities) and not network",
+        ],
     ],
     "adiw/divergences/critic.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],
     "adiw/divergences/critic_training.py": ["tests/divergences/test_critic.py", EVERY, "-k", "critic and not exact"],

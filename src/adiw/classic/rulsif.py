@@ -21,9 +21,10 @@ class RULSIF(LeastSquaresModel):
 
     Args:
         alpha: share of the test distribution below the ratio, from 0 (uLSIF) to below 1.
-        width: sigma of the kernel, "median" (the median distance), or "cv" (of those whose held-out score
-            is within a standard error of the best one, the nearest to the median distance).
-        penalty: lambda of the squared penalty, or "cv". If both are "cv", they are chosen jointly.
+        width: sigma of the kernel, "median" (the median distance), or "cv" (by held-out folds, with a preference
+            for the median distance).
+        penalty: lambda of the squared penalty, or "cv" (by held-out folds, with a preference for 0.1, jointly with
+            the width).
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of both samples, for "cv".
         random_state: draws the centres and the folds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -27,7 +28,12 @@ class DensityRatioProblem(KLProblem):
     The feasible set, its projections and ``update`` are those of ``KL``. A subclass has the fit and its derivative.
     """
 
-    share_train: Tensor  # (n,) or (1,): one over the size of the sample's group
+    @classmethod
+    def build(cls, batches: MatchedBatches, width: Width, update: Update, **more: Any) -> Self:
+        """The problem with a kernel centred on each validation sample; ``more`` are a subclass's fields."""
+        psi_train, psi_val, psi_bar = centred_kernels(batches, width)
+        groups = (batches.membership_train, batches.membership_val, batches.num_groups)
+        return cls(psi_val, psi_bar, psi_train, batches.share_val, *groups, update, **more)
 
     @abstractmethod
     def fit(self, s_train: Tensor, s_val: Tensor) -> Tensor:
@@ -74,13 +80,3 @@ class DensityRatioProblem(KLProblem):
         of_train, of_val = self.slopes(self.psi_train @ params, self._density(params))
         gradient = self.psi_val.T @ of_val
         return gradient if of_train is None else torch.addmv(gradient, self.psi_train.T, of_train)
-
-
-def kernel_model(
-    batches: MatchedBatches, width: Width, update: Update
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, int, Update, Tensor]:
-    """The first arguments of a ``DensityRatioProblem``, for kernels centred on the validation samples."""
-    psi_train, psi_val, psi_bar = centred_kernels(batches, width)
-    share_train = 1 / per_sample(batches.num_train, batches.membership_train)
-    groups = (batches.membership_train, batches.membership_val, batches.num_groups)
-    return psi_val, psi_bar, psi_train, batches.share_val, *groups, update, share_train

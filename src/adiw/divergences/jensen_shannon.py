@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from adiw.divergences.density_ratio import DensityRatioProblem, kernel_model
+from adiw.divergences.density_ratio import DensityRatioProblem
 from adiw.divergences.settings import RatioSettings
 from adiw.matching.batches import MatchedBatches
+from adiw.matching.groups import per_sample
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,15 @@ class JensenShannon(RatioSettings):
     """
 
     def problem(self, batches: MatchedBatches) -> JensenShannonProblem:
-        return JensenShannonProblem(*kernel_model(batches, self.width, self.update))
+        share_train = 1 / per_sample(batches.num_train, batches.membership_train)
+        return JensenShannonProblem.build(batches, self.width, self.update, share_train=share_train)
 
 
 @dataclass(frozen=True)
 class JensenShannonProblem(DensityRatioProblem):
     """The fit mean_i log(1 + s_i) + mean_j log(1 + 1 / s_j). s_i is zero for excluded training samples."""
+
+    share_train: Tensor  # (n,) or (1,): one over the size of the sample's group
 
     def fit(self, s_train: Tensor, s_val: Tensor) -> Tensor:
         return (self.share_train * s_train.log1p()).sum() + (self.share * s_val.reciprocal().log1p()).sum()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from adiw.argument_checks import is_number
-from adiw.divergences.density_ratio import DensityRatioProblem, kernel_model
+from adiw.divergences.density_ratio import DensityRatioProblem
 from adiw.divergences.settings import RatioSettings, check_setting
 from adiw.matching.batches import MatchedBatches
 from adiw.matching.groups import group_sum, is_included, per_sample
@@ -46,7 +46,7 @@ class Power(RatioSettings):
         check_setting(self, "power", is_number(self.power, least=-0.5), "a number from -0.5")
 
     def problem(self, batches: MatchedBatches) -> PowerProblem:
-        return PowerProblem(*kernel_model(batches, self.width, self.update), self.power / (1 + self.power))
+        return PowerProblem.build(batches, self.width, self.update, q=self.power / (1 + self.power))
 
 
 @dataclass(frozen=True)

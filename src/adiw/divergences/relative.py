@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from adiw.argument_checks import is_number
-from adiw.divergences.protocol import Side
-from adiw.divergences.settings import check_setting, check_step_size, check_width
-from adiw.divergences.squared import SquaredProblem
+from adiw.divergences.settings import check_setting
+from adiw.divergences.squared import Squared, SquaredProblem, quadratic_terms
 from adiw.matching.batches import MatchedBatches
-from adiw.matching.groups import per_sample
-from adiw.matching.kernels import Width, centred_kernels
-from adiw.matching.projections import clamp_rescale, smallest_mass
+from adiw.matching.kernels import Width
+from adiw.matching.projections import smallest_mass
 
 
 @dataclass(frozen=True)
-class Relative:
+class Relative(Squared):
     """Relative Pearson divergence (RuLSIF).
 
     The ratio p_val / (alpha p_val + (1 - alpha) p_train) is at most 1 / alpha. Its squared error, for r = beta'psi:
@@ -32,8 +29,8 @@ class Relative:
         width: sigma of the kernel, or "auto" (a third of the typical distance).
         step_size: eta, up to 1. Each coefficient's step is divided by its row sum of the Hessian matrix, so that no
             step overshoots.
-        alpha: share of the validation distribution, from 0 (the plain ratio, which is not bounded) to below 1.
         penalty: lambda of the l1 penalty.
+        alpha: share of the validation distribution, from 0 (the plain ratio, which is not bounded) to below 1.
 
     >>> import adiw
     >>> z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
@@ -45,24 +42,14 @@ class Relative:
     width: Width = 0.01
     step_size: float = 0.1
     alpha: float = 0.2
-    penalty: float = 1e-5
-    side: ClassVar[Side] = "val"
-    cost: ClassVar[str] = "m (n + m)"
 
     def __post_init__(self) -> None:
-        check_width(self)
-        check_step_size(self)
+        super().__post_init__()
         valid = is_number(self.alpha, least=0) and self.alpha < 1
         check_setting(self, "alpha", valid, "a number from 0 to below 1")
-        check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, batches: MatchedBatches) -> RelativeProblem:
-        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
-        of_train = per_sample(((1 - self.alpha) / batches.num_train).sqrt(), batches.membership_train)
-        of_val = (self.alpha * batches.share_val).sqrt()
-        root = torch.cat([psi_train * of_train.unsqueeze(1), psi_val * of_val.unsqueeze(1)])
-        start = clamp_rescale(torch.ones_like(psi_bar), psi_bar, batches.membership_val, batches.num_groups)
-        h, penalty = batches.share_val @ psi_val, self.penalty * batches.included_val.to(psi_bar.dtype)
+        root, h, penalty, psi_train, start = quadratic_terms(batches, self.width, self.penalty, self.alpha)
         curvature = root.T @ root.sum(1)
         scale = torch.where(curvature > smallest_mass(curvature.dtype), 1 / curvature, 0)
         bound = 1 / self.alpha if self.alpha > 0 else float("inf")

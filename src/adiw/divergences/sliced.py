@@ -94,10 +94,9 @@ class SlicedProblem:
         far = torch.finfo(z.dtype).max / (64 * len(z) * z.shape[1])  # so that the sum of all gaps is finite
         z = (z / unit).clamp(-far, far) @ gaussian_directions(z.shape[1], directions, z)
         group = torch.cat([batches.group_train, batches.group_val]) if batches.num_groups > 1 else None
-        if batches.membership_train is not None:  # excluded samples go to the first one of group 0 and change no gap
+        if batches.membership_train is not None:  # below the others of group 0, an excluded sample moves no mass
             used = torch.cat([batches.included_train, batches.included_val])[:, None]
-            first = torch.where(used if group is None else group[:, None] == 0, z, torch.inf).amin(0)
-            z = torch.where(used, z, first.clamp_max(far))
+            z = torch.where(used, z, z.amin(0))
         order, sorted_group, bounds = z.argsort(0), None, None
         if group is not None:
             group = group.clamp_min(0)

@@ -49,11 +49,20 @@ class Squared:
         check_setting(self, "penalty", is_number(self.penalty, least=0), "a number from 0")
 
     def problem(self, batches: MatchedBatches) -> SquaredProblem:
-        psi_train, psi_val, psi_bar = centred_kernels(batches, self.width)
-        h = batches.share_val @ psi_val
-        start = clamp_rescale(torch.ones_like(h), psi_bar, batches.membership_val, batches.num_groups)
-        root = psi_train / per_sample(batches.num_train.sqrt(), batches.membership_train)[:, None]
-        return SquaredProblem(root, h, self.penalty * batches.included_val.to(h.dtype), psi_train, start)
+        return SquaredProblem(*quadratic_terms(batches, self.width, self.penalty))
+
+
+def quadratic_terms(
+    batches: MatchedBatches, width: Width, penalty: float, alpha: float = 0.0
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The fields of a ``SquaredProblem``, with a share ``alpha`` of the validation batch in H."""
+    psi_train, psi_val, psi_bar = centred_kernels(batches, width)
+    h = batches.share_val @ psi_val
+    start = clamp_rescale(torch.ones_like(h), psi_bar, batches.membership_val, batches.num_groups)
+    root = psi_train / per_sample((batches.num_train / (1 - alpha)).sqrt(), batches.membership_train)[:, None]
+    if alpha > 0:
+        root = torch.cat([root, psi_val * (alpha * batches.share_val).sqrt()[:, None]])
+    return root, h, penalty * batches.included_val.to(h.dtype), psi_train, start
 
 
 @dataclass(frozen=True)

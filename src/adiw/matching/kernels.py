@@ -144,9 +144,9 @@ def typical_distance(batches: MatchedBatches) -> Tensor:
         used = torch.where(batches.included_val, batches.z_val[:, 0], float("nan"))
         distance = (batches.z_train[:, 0] - used.nanmedian()).abs()
     else:
-        squared = torch.where(batches.same("train", "val"), squared_distances(batches.z_train, batches.z_val), 0)
-        count = batches.same("train", "val").sum(1).clamp_min(1)
-        distance = (squared.sum(1) / count).sqrt()
+        same = batches.same("train", "val")
+        squared = torch.where(same, squared_distances(batches.z_train, batches.z_val), 0)
+        distance = (squared.sum(1) / same.sum(1).clamp_min(1)).sqrt()
     used = batches.included_train
     nearest = torch.where(used, distance, float("inf")).sort().values
     kept = torch.arange(len(nearest), device=nearest.device) < (0.95 * used.sum()).ceil()

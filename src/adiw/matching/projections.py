@@ -23,6 +23,7 @@ from adiw.matching.groups import (
     is_included,
     masked,
     per_sample,
+    same_group,
 )
 
 __all__ = ["box", "box_mean_band", "clamp_rescale", "non_negative", "simplex", "weighted_simplex"]
@@ -68,8 +69,8 @@ def box_mean_band(
     _check_bounds(num_groups, upper=upper, low=low, high=high)
     upper = _fit(upper, v)
     group = torch.ones_like(v, dtype=torch.bool) if group is None else group
-    if num_groups == 1 and are_few(v):
-        return _small_band(v, upper, low, high, is_included(group))
+    if are_few(v):
+        return _small_band(v, upper, low, high, group, num_groups)
     group = group_numbers(group)
     count = group_sum(torch.ones_like(v), group, num_groups)
     return _box_band(v, torch.ones_like(v), upper, low * count, high * count, group, num_groups)
@@ -177,33 +178,39 @@ def smallest_mass(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).tiny / torch.finfo(dtype).eps
 
 
-def _small_band(v: Tensor, upper: float, low: float | Tensor, high: float | Tensor, used: Tensor) -> Tensor:
-    """``box_mean_band`` for one group of few samples, in few kernels: it evaluates all pieces instead of sorting.
+def _small_band(
+    v: Tensor, upper: float, low: float | Tensor, high: float | Tensor, group: Tensor, num_groups: int
+) -> Tensor:
+    """``box_mean_band`` for few samples, in few kernels: it evaluates all pieces instead of sorting.
 
     sum_i clip(v_i - tau, 0, cap) falls with tau; its pieces end where tau is v_j or v_j - cap for some j. Evaluate it
-    at all ends, (2n, n), and interpolate between the smallest sum that reaches the target and the largest that does
-    not. Only differences v_i - v_j enter, so large entries lose no precision. The ends are ordered by their sums, so
-    rounding may order ends that almost coincide either way.
+    at all ends, (2n, n), and interpolate between the smallest sum of the group that reaches the target and the
+    largest that does not. Only differences v_i - v_j enter, so large entries lose no precision. The ends are ordered
+    by their sums, so rounding may order ends that almost coincide either way.
     """
-    count = used.sum(dtype=v.dtype)
+    used = is_included(group)
+    own = used[:, None] if num_groups == 1 else group[:, None] == torch.arange(num_groups, device=v.device)
+    count = own.sum(0, dtype=v.dtype)
     most = torch.finfo(v.dtype).max / 4
     v = v.clamp(-most, most)
-    cap = (high * count).clamp_max(upper)  # no feasible x exceeds the sum
+    cap = per_sample((high * count).clamp_max(upper), group)  # no feasible x exceeds the sum
     plain = torch.minimum(v.clamp_min(0), cap)
-    total = torch.where(used, plain, 0).sum()
+    total = torch.where(own, plain[:, None], 0).sum(0)
     target = total.clamp(low * count, high * count)
     apart = v - v[:, None]
     points = torch.minimum(torch.cat([apart, apart + cap]).clamp_min(0), cap)
-    is_end = torch.cat([used, used])
-    value = torch.where(is_end, torch.where(used, points, 0).sum(1), -1)
-    target = torch.minimum(target, value.amax())
+    member = used if num_groups == 1 else same_group(torch.cat([group, group]), group)
+    value = torch.where(member, points, 0).sum(1, keepdim=True)
+    value = torch.where(torch.cat([own, own]), value, -1)  # (2n, num_groups)
+    target = torch.minimum(target, value.amax(0))
     enough = value >= target
-    before = torch.where(enough, value, torch.inf).argmin().view(1)
-    after = torch.where(enough, -torch.inf, value).argmax().view(1)
-    above, below = value.index_select(0, before), value.index_select(0, after)
-    share = (above - target) / (above - below)
-    x = torch.lerp(points.index_select(0, before)[0], points.index_select(0, after)[0], share)
-    return torch.where((total == target) | ~used, plain, x)
+    before = torch.where(enough, value, torch.inf).argmin(0, keepdim=True)
+    after = torch.where(enough, -torch.inf, value).argmax(0, keepdim=True)
+    above, below = value.gather(0, before)[0], value.gather(0, after)[0]
+    share = per_sample((above - target) / (above - below), group)
+    ends = [points.gather(0, per_sample(at[0], group).expand(1, len(v)))[0] for at in (before, after)]
+    inside = per_sample(total == target, group)  # where clipping v is enough
+    return torch.where(inside | ~used, plain, torch.lerp(ends[0], ends[1], share))
 
 
 def _small_simplex(v: Tensor, a: Tensor, target: Tensor, group: Tensor) -> Tensor:

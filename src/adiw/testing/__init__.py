@@ -47,7 +47,7 @@ def checks(kind: type[Divergence], case: Case | None = None) -> list[Check]:
     Args:
         kind: the class.
         case: settings for the properties, and exceptions from them; by default the default settings, with ``width``
-            set to suit the data.
+            and ``scale`` set to suit the data.
 
     >>> from adiw.divergences import Energy
     >>> found = checks(Energy)

@@ -14,6 +14,8 @@ Array = NDArray[np.float64]
 # How far params lie outside the feasible set of one group: (params, z_train, z_val) -> a number, zero inside.
 Violation = Callable[[Array, Array, Array], float]
 WIDTH = 0.7  # about the spread of the test data, so that neighbouring kernels overlap without being equal
+# "auto" follows all data of a batch, so with it a class does not have the same numbers alone and beside others.
+SUITABLE = {"width": WIDTH, "scale": 1.0}
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Case:
     """A divergence to test.
 
     Attributes:
-        divergence: an instance, whose ``width`` suits z between -2 and 2.
+        divergence: an instance, whose ``width`` and ``scale`` suit z between -2 and 2.
         violation: states the constraints in numpy; without it, a point is feasible when ``project`` does not move it.
         nearest: False for a ``project`` that is not the Euclidean projection.
         descends: False for an update whose small steps need not lower the objective.
@@ -44,11 +46,11 @@ class Case:
 
 
 def default(kind: type[Divergence]) -> Divergence:
-    """The default settings, with a kernel width that suits the test data.
+    """The default settings, with a kernel width and a unit of z that suit the test data.
 
     >>> from adiw.divergences import MMD, Energy
-    >>> default(MMD).width, default(Energy) == Energy()
-    (0.7, True)
+    >>> default(MMD).width, default(Energy)
+    (0.7, Energy(step_size=0.05, scale=1.0))
     """
-    has_width = any(field.name == "width" for field in fields(kind))  # type: ignore[arg-type]
-    return kind(**{"width": WIDTH}) if has_width else kind()
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in SUITABLE.items() if name in names})
