@@ -55,7 +55,7 @@ def cutoff_line(audit: Audit) -> str:
     if audit.cutoff is None:
         count = len(audit.trusted.unseen)
         evidence = f"the losses of {count} trusted samples are no clear evidence of wrong labels"
-        return f"No cut-off is suggested: {evidence}. There may be some: they come first."
+        return f"No cut-off is suggested: {evidence}. If there are some, they come first."
     return str(audit.cutoff)
 
 
