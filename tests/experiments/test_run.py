@@ -16,6 +16,7 @@ from PIL import Image
 
 from adiw.divergences import MMD, Squared, Wasserstein
 from adiw.engine.train_loader import TensorLoader, batches
+from adiw.experiments.audit_files import read_audit
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS, find
@@ -24,6 +25,7 @@ from adiw.experiments.run import Engine, run
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.splits import load_splits, without_augmentation
 from adiw.experiments.training_run import TrainingRun, reading, snapshot_epochs
+from tests.cli.images import write_images
 from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
 
@@ -179,6 +181,30 @@ def test_trusted_images_of_another_folder_train_val_only_and_all_weights_are_zer
     assert result["status"] == "done"
     assert np.load(tmp_path / "run" / "weights.npy").tolist() == [0.0] * 12
     assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["ess"] == 0
+
+
+@pytest.mark.parametrize("where", ["training set", "folder"])
+def test_the_audit_of_image_files_has_a_cutoff(tmp_path: Path, where: str) -> None:
+    """In a first epoch of few steps a quick model reads the images again, and all trusted ones are compared."""
+    write_images(tmp_path, train=60, classes=("ant", "bee"))
+    write_images(tmp_path / "checked", train=20, classes=("ant", "bee"))
+    for i in range(25):  # bees among the ants
+        (tmp_path / f"train/bee/{i}.png").rename(tmp_path / f"train/ant/wrong-{i}.png")
+    right = [i for i in range(120) if i not in range(60, 85)]  # "wrong" is after all numbers
+    (tmp_path / "trusted.txt").write_text("\n".join(map(str, right[::2])))
+    given = {"trusted_folder": str(tmp_path / "checked/train")}
+    if where == "training set":
+        given = {"trusted_file": str(tmp_path / "trusted.txt")}
+    data = {"dataset": "imagefolder", "path": str(tmp_path), "model": "tests.experiments.tiny:build"}
+    run(resolve({**data, **given, "batch": 20, "epochs": 2}), tmp_path / "run", engine=Engine(CPU, 0))
+    audit = read_audit(tmp_path / "run")
+    assert audit.trusted is not None
+    assert len(audit.trusted.unseen) == (40 if where == "folder" else len(right[::2]))
+    assert audit.unseen is not None
+    wrong = np.array(["wrong" in row["file"] for row in (audit.columns.get(i, {"file": ""}) for i in range(120))])
+    assert wrong.sum() == 25
+    assert audit.unseen[wrong].min() > np.median(audit.unseen[~wrong])
+    assert audit.cutoff is not None
 
 
 @pytest.mark.parametrize("method", ["uniform", "val-only"])

@@ -20,12 +20,13 @@ from adiw.engine.train_loader import DatasetLoader, Part, TensorLoader, TrainLoa
 from adiw.experiments import two_step
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import Row
+from adiw.experiments.data_check import features
 from adiw.experiments.epoch_evaluation import Evaluation
 from adiw.experiments.methods import Context, find
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings, SettingsError
-from adiw.experiments.splits import Splits, with_augmentation
+from adiw.experiments.splits import Splits, with_augmentation, without_augmentation
 from adiw.label_audit import Audit
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
@@ -33,8 +34,9 @@ from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.diagnostics.alarms import Alarm
 from adiw.reweighting.diagnostics.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples
-from adiw.reweighting.diagnostics.quick_model import draw_samples, features_of
+from adiw.reweighting.diagnostics.quick_model import draw_samples
 from adiw.reweighting.progress import at_most_every
+from adiw.reweighting.sample_record import EARLY_STEPS
 
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports
@@ -199,6 +201,11 @@ class TrainingRun:
         self.tell("evaluating, sample", done, total)
         self.stop.in_one_process()
 
+    def _before_image(self, what: str, done: int, total: int) -> None:
+        """Report which image is read, and raise ``Stopped`` if a stop is requested."""
+        self.tell(what, done, total)
+        self.stop.in_one_process()
+
     def queue_epoch(self) -> None:
         """Queue an epoch of training, or the rest of a resumed one, and its evaluation on the device.
 
@@ -297,19 +304,21 @@ class TrainingRun:
         return replace(made, columns={i: data.describe(keep[i]) for i in made.order[:FIRST].tolist()})
 
     def _unseen_losses(self) -> Tensor | None:
-        """(n,) losses by networks that were not trained on the sample; None for methods whose weights are one.
+        """(n,) losses of ``mixed`` by networks that were not trained on the sample; None if they are not known.
 
-        Image files would have to be read again for a quick model.
+        Image files would have to be read again for a quick model: of many, the losses of the first epoch are used.
         """
-        splits, is_trusted = self.splits, self.splits.is_trusted
-        if isinstance(splits.train, Samples) and bool(is_trusted.any()) and self.method.trains_on != "trusted":
-            place = draw_samples(is_trusted)
-            x = features_of(splits.train.x[place.to(splits.train.x.device)].cpu())
-            return by_quick_model(is_trusted, splits.train.y.cpu(), place, x, self.tell)
-        if not isinstance(self.reweight, ADIW):
+        mixed, reweight = self.splits.mixed, self.reweight
+        many = isinstance(mixed, ImageFiles) and len(self.loop.loader) >= EARLY_STEPS
+        if self.method.trains_on == "trusted" or (many and not isinstance(reweight, ADIW)):
             return None
-        state = self.reweight.weight_state
-        return first_losses(self.reweight.record.early[:-1], state.seen_steps, state.seen_samples)
+        if many:
+            state = reweight.weight_state
+            return first_losses(reweight.record.early[:-1], state.seen_steps, state.seen_samples)
+        is_trusted = torch.zeros(len(mixed), dtype=torch.bool).index_fill_(0, self.splits.trusted_index, True)
+        place = draw_samples(is_trusted)
+        x = features(without_augmentation(mixed.subset(place)), self._before_image).cpu()
+        return by_quick_model(is_trusted, mixed.y.cpu(), place, x, self.tell)
 
     def _stats(self, loop: Loop) -> Tensor:
         """The figures of the epoch as one tensor on the device, which are then copied to the host together."""

@@ -50,12 +50,12 @@ def cutoff_line(audit: Audit) -> str:
     if not len(audit.trusted.unseen):
         return (
             "No cut-off is suggested: to compare losses by a network that was not trained on the sample, inputs must "
-            "be numbers or images in memory, or the first epoch must have 100 steps or more."
+            "be numbers or images, or the first epoch must have 100 steps or more."
         )
     if audit.cutoff is None:
         count = len(audit.trusted.unseen)
         evidence = f"the losses of {count} trusted samples are no clear evidence of wrong labels"
-        return f"No cut-off is suggested: {evidence}. There may be some: they come first."
+        return f"No cut-off is suggested: {evidence}. If there are some, they come first."
     return str(audit.cutoff)
 
 

@@ -49,7 +49,7 @@ LABELS = torch.arange(200) % 4
 def test_one_class_for_all_predictions_is_a_collapse() -> None:
     found = alarms.prediction_alarms(torch.zeros(200, dtype=torch.long), LABELS, ["cat", "dog", "owl", "fox"])
     assert names(found) == ["collapsed"]
-    assert "class cat is predicted for 100% of the samples, but only 25% of them have this label" in found[0].message
+    assert "class cat is predicted for 100% of the samples, but 25% of them have this label" in found[0].message
 
 
 def test_a_class_that_most_samples_have_is_predicted_as_often() -> None:

@@ -132,8 +132,8 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
     predicted correctly. A class that most labels have is predicted as often without any fault: the labels must have
     the other classes significantly more often, and twice as often.
 
-    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:63])
-    class 0 is predicted for 98% of the samples, but only 60% of th
+    >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
+    class 0 is predicted for 98% of the samples, but 60% of th
     """
     total, top, most = int(given.sum()), int(predicted.argmax()), int(given.argmax())
     share, majority = float(predicted[top]) / total, float(given[most]) / total
@@ -145,7 +145,7 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
         "divergence unset for the default, or lower step_size"
     )
     if often and rare:
-        labelled = f"only {float(given[top]) / total:.0%} of them have this label"
+        labelled = f"{float(given[top]) / total:.0%} of them have this label"
         what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, but {labelled}"
         return [Alarm("collapsed", f"{what}: {advice}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
