@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +53,11 @@ class Setup:
             first = self.own(train, val)[0]
             params[first] = params[first].abs() + 0.1
         return params
+
+    def points(self) -> Iterator[Tensor]:
+        """Parameters near the feasible set and far from it."""
+        for seed in range(5):
+            yield from (self.outside(seed), self.anywhere(seed), 100 * self.outside(seed))
 
     def feasible(self, seed: int = 0) -> Tensor:
         return self.problem.project(self.anywhere(seed))
@@ -109,15 +114,14 @@ def check_gradient_is_the_derivative(case: Case, batch: Batch) -> None:
 
 def check_projection_is_feasible(case: Case, batch: Batch) -> None:
     at = setup(case, batch)
-    for seed in range(5):
-        for point in (at.outside(seed), at.anywhere(seed), 100 * at.outside(seed)):
-            assert_feasible(at, at.problem.project(point), 1e-9)
+    for point in at.points():
+        assert_feasible(at, at.problem.project(point), 1e-9)
 
 
 def check_projection_is_idempotent(case: Case, batch: Batch) -> None:
     at = setup(case, batch)
-    for seed in range(5):
-        once = at.problem.project(at.outside(seed))
+    for point in at.points():
+        once = at.problem.project(point)
         assert_close(at.problem.project(once), once, **ROUNDING)
 
 
@@ -128,12 +132,11 @@ def check_projection_is_the_nearest_point(case: Case, batch: Batch) -> None:
     at = setup(case, batch)
     own = at.own(*batch.used())
     feasible = [at.problem.project(at.outside(seed))[own] for seed in range(20)] + [at.problem.initial()[own]]
-    for seed in range(5):
-        for point in (at.outside(seed), at.anywhere(seed), 100 * at.outside(seed)):
-            nearest = at.problem.project(point)[own]
-            away = point[own] - nearest
-            for other in feasible:
-                assert float(away @ (other - nearest)) <= 1e-9 * float(1 + away.abs().sum())
+    for point in at.points():
+        nearest = at.problem.project(point)[own]
+        away = point[own] - nearest
+        for other in feasible:
+            assert float(away @ (other - nearest)) <= 1e-9 * float(1 + away.abs().sum())
 
 
 def check_start_is_feasible_with_mean_weight_one(case: Case, batch: Batch) -> None:
