@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from adiw.experiments.executors import seconds_of
+from adiw.experiments.budget import seconds_of
 
 RESULTS = Path(__file__).parents[1] / "results"
 ADIW = ("ADIW-KM", "ADIW-KL", "ADIW-LS", "ADIW-WA")

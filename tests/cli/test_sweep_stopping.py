@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.experiments.executors import Budget
+from adiw.experiments.budget import Budget
 from tests.cli.conftest import Command
 from tests.cli.images import write_module
 from tests.experiments.small_sweeps import TEXT, files, write_recipe

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from adiw.experiments.executors import Budget, seconds_of
+from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.settings import SettingsError
 
 

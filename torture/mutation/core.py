@@ -40,8 +40,8 @@ CORE: dict[str, list[str]] = {
     "adiw/reweighting/step.py": [
         f"tests/reweighting/test_{name}.py" for name in ("weight_state", "per_sample_losses")
     ],
-    "adiw/reweighting/summary.py": [
-        f"tests/reweighting/test_{name}.py" for name in ("per_sample_losses", "adiw_nonfinite", "summary")
+    "adiw/reweighting/nonfinite_losses.py": [
+        f"tests/reweighting/test_{name}.py" for name in ("per_sample_losses", "adiw_nonfinite")
     ],
     "adiw/reweighting/validation_stream.py": ["tests/reweighting/test_validation_stream.py"],
     "adiw/reweighting/dataset_cache.py": ["tests/reweighting/test_dataset_cache.py"],

@@ -16,7 +16,8 @@ from adiw.cli.console import DEAD, StopRequest, one_line_errors, progress_bar, s
 from adiw.cli.run import Capture, Compiled, DataRoot, Device, Quiet, Workers, device_named
 from adiw.cli.settings_options import flag
 from adiw.data import load as load_data
-from adiw.experiments.executors import RETRIES, Budget, Executor, run_on, seconds_of
+from adiw.experiments.budget import Budget, seconds_of
+from adiw.experiments.executors import RETRIES, Executor, run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep

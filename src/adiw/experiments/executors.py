@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import threading
 import time
 import uuid
@@ -14,17 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from adiw.engine.stopping import at_intervals
+from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line
-from adiw.experiments.settings import SettingsError
 from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep
 
 RETRIES = 3
 POLL = 0.2  # seconds between two checks of the tasks
-UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-RESERVE, SMALLEST_RESERVE = 0.05, 20.0  # share of the budget, and least seconds, kept for the end
 Ended = Iterator[tuple[Planned, dict[str, Any]]]
 Outcome = tuple[
     list[tuple[Planned, dict[str, Any]]], bool
@@ -195,37 +192,6 @@ def _watchdog(time_limit: float | None) -> threading.Timer:
     if time_limit is not None and threading.current_thread() is threading.main_thread():
         timer.start()
     return timer
-
-
-class Budget:
-    """A time limit that starts now; ``spent()`` is true once only the reserve remains.
-
-    The reserve is for the steps that are still running, the checkpoints, and the tables.
-
-    >>> Budget(3600).spent()
-    False
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self.end = time.monotonic() + seconds - min(max(RESERVE * seconds, SMALLEST_RESERVE), seconds / 2)
-
-    def spent(self) -> bool:
-        return time.monotonic() >= self.end
-
-
-def seconds_of(text: str, option: str = "--budget") -> float:
-    """Seconds of a duration such as 25m, 90s or 1h30m.
-
-    >>> seconds_of("1h30m"), seconds_of("90s")
-    (5400.0, 90.0)
-    """
-    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise SettingsError(f"{option} must be a duration such as 25m, 90s or 1h30m, got {text!r}")
-    total = sum(float(number) * UNITS[unit] for number, unit in parts)
-    if total <= 0:
-        raise SettingsError(f"{option} must be positive, got {text!r}")
-    return total
 
 
 def run_recipe(

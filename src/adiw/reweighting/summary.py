@@ -14,7 +14,6 @@ from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.diagnostics.alarms import Alarm
 from adiw.reweighting.divergence_estimator import EstimationResult, scaled_gradient
 from adiw.reweighting.sample_record import SampleRecord
-from adiw.user_code import warn_user
 
 
 @dataclass(frozen=True)
@@ -132,16 +131,3 @@ def group_rows(weights: Tensor, record: SampleRecord, groups: Tensor, names: Seq
         "classes": rows_of(weights, labels, classes, right, labels[known]),
         "groups": rows_of(weights, groups, names, right, groups[known]),
     }
-
-
-def warn_of_nonfinite(kind: str, counts: Tensor, warned: dict[str, int], named: bool = True) -> int:
-    """Warn of samples whose loss was not finite, so often as ``counts`` (n,) says: their sum.
-
-    The warning is repeated each time that the sum has doubled since the one in ``warned``, by ``kind``.
-    """
-    total = int(counts.sum())
-    if total and total >= 2 * warned.get(kind, 0):
-        warned[kind] = total
-        names = f"; {kind} samples: {name_indices(counts)}" if named else ""
-        warn_user(f"{total} {kind} losses so far were not finite and were excluded{names}")
-    return total

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
 from adiw.matching.batches import none_if_true
+from adiw.reweighting.nonfinite_losses import warn_of_nonfinite
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.sample_record import LossHistory
 from adiw.reweighting.step import GatheredBatch, Step, WeightedMean
-from adiw.reweighting.summary import Summary, summarise, warn_of_nonfinite
+from adiw.reweighting.summary import Summary, summarise
 
 if TYPE_CHECKING:
     from adiw.reweighting.divergence_estimator import EstimationResult
