@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adiw.data import Samples
+from adiw.data import ImageFiles, Samples
 from adiw.experiments import data_check
 from adiw.experiments.data_check import Finding, check_data, features
 from adiw.experiments.settings import resolve
@@ -29,6 +29,13 @@ def splits(**given: object) -> Splits:
 
 def findings(data: Splits, hold_out: float = 0.3) -> dict[str, Finding]:
     return {each.name: each for each in check_data(data, hold_out, 0)}
+
+
+def test_training_and_trusted_images_are_read_alike(tmp_path: Path) -> None:
+    write_images(tmp_path)
+    files = splits(dataset="imagefolder", path=str(tmp_path), trusted=6).trusted
+    assert isinstance(files, ImageFiles)
+    assert torch.equal(features(replace(files, train=True)), features(replace(files, train=False)))
 
 
 def test_a_sound_data_set_has_no_warning_but_that_of_few_samples() -> None:

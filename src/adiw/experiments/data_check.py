@@ -77,6 +77,7 @@ def features(samples: Samples | ImageFiles, progress: OnProgress = silent) -> Te
     """(n, d) inputs of the quick model."""
     if isinstance(samples, Samples):
         return features_of(samples.x)
+    samples = replace(samples, train=False)  # random crops of training images would differ from trusted ones
     rows = each(range(len(samples)), progress, "reading, image")
     return torch.cat([features_of(samples[k][0][None]) for k in rows])
 
