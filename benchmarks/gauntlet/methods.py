@@ -10,7 +10,7 @@ from typing import Literal
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.reweighting.default_estimator import RATE
+from adiw.reweighting.default_estimator import RATE, TRUSTED_SHARE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting
@@ -95,7 +95,11 @@ METHODS: dict[str, Method] = {
         name: Method("divergence", partial(divergence, name), settings_of(kind))
         for name, kind in adiw.DIVERGENCES.items()
     },
-    "default": Method("candidate", partial(default, RATE), f"no settings (rate {RATE}), trusted samples joined"),
+    "default": Method(
+        "candidate",
+        partial(default, RATE),
+        f"no settings (rate {RATE}, up to {TRUSTED_SHARE} of the weight to trusted samples), trusted samples joined",
+    ),
     "default-apart": Method(
         "candidate", partial(default, RATE, join=False), f"no settings (rate {RATE}), trusted samples not trained on"
     ),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Generator
 
-from adiw.matching.loss_ranks import decreasing, num_parts, rank_weights
+from adiw.matching.loss_ranks import decreasing, evidence_of_smaller, num_parts, rank_weights
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 40])
@@ -86,3 +86,16 @@ def test_without_losses_there_is_no_evidence(train: int) -> None:
     losses[:train] = 1.0
     assert rank_weights(losses, torch.zeros(20)).weights.eq(1).all()
     assert rank_weights(torch.rand(50), torch.full((20,), float("nan"))).weights.eq(1).all()
+
+
+def test_equal_losses_are_no_evidence() -> None:
+    zeros, half = torch.zeros(200), (torch.arange(200) % 2).float()
+    assert evidence_of_smaller(zeros, zeros[:50]) == 0
+    assert evidence_of_smaller(half, half[:50]) == 0
+    assert evidence_of_smaller(half, zeros[:50]) == 1
+
+
+def test_the_threshold_of_the_evidence() -> None:
+    train, trusted = torch.rand(500, generator=Generator().manual_seed(0)), torch.zeros(3)  # a statistic of almost 3
+    found = [evidence_of_smaller(train, trusted, threshold).item() for threshold in (1.0, 2.0, 2.5, 3.0)]
+    assert found == pytest.approx([1, 1500 / 503 - 2, 1500 / 503 - 2.5, 0])

@@ -15,6 +15,7 @@ from adiw import ADIW, Indexed
 from adiw.baselines import Uniform
 from adiw.matching.loss_ranks import class_factor
 from adiw.reweighting.default_estimator import POOL, RankEstimator
+from adiw.reweighting.weight_state import WeightState
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 NAN, INF = float("nan"), float("inf")
@@ -55,7 +56,8 @@ class Reference:
             ratio = isotonic((m * parts * shares + 2) / (m + 2))
             right = ratio / ratio[: max(1, round(0.25 * parts))].mean()
             weights = np.where(right >= 0.02, 1 / (1 + np.exp(-20 * (right - 0.65))), 0)
-            excess = max(0, max((j + 1) / m - u for j, u in enumerate(ranks)))
+            finite = np.sort(losses[np.isfinite(losses)])
+            excess = max(0, max((j + 1) / m - np.mean(self.ranked <= x) for j, x in enumerate(finite)))
             self.evidence = float(np.clip(m * n / (m + n) * excess**2 - 1, 0, 1))
             self.table = 1 + self.evidence * (weights / weights.mean() - 1)
         for_class = [
@@ -439,3 +441,116 @@ def test_training_without_wrong_labels() -> None:
         assert (weights - 1).abs().mean() < 0.4
         assert weights.min() > 0.1
         assert accuracy > uniform - 0.01
+
+
+def predicted_errors(kind: str, weighted: bool = True) -> tuple[float, ADIW, Tensor]:
+    """(test accuracy, the method, wrong) of a training on 900 samples of four classes, 100 of them trusted.
+
+    The class is that of a cluster, or, where x[4] is large, the next one. "predicted": the labels are the clusters,
+    as by a model that does not know of x[4]; "flipped": as many are wrong at random; "rare": right labels, but few
+    samples of two classes; "none": right labels.
+    """
+    random = Generator().manual_seed(0)
+    cluster = torch.randint(4, (8000,), generator=random)
+    x = torch.randn(8000, 12, generator=random)
+    x[:, :4] += 3 * torch.eye(4)[cluster]
+    truth = (cluster + (x[:, 4] > 0.25)) % 4
+    chance = torch.rand(8000, generator=random)
+    if kind == "rare":
+        keep = (truth > 1) | (chance < 0.05) | (torch.arange(8000) > 2000)
+        cluster, x, truth, chance = (values[keep] for values in (cluster, x, truth, chance))
+    given = {"predicted": cluster, "flipped": torch.where(chance < 0.4, (truth + 1) % 4, truth)}.get(kind, truth)
+    wrong = given != truth
+    trusted = TensorDataset(x[-100:], truth[-100:])
+    train_set = Indexed(TensorDataset(x[:800], given[:800]), trusted)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    reweight = ADIW(model, CROSS_ENTROPY, train_set.trusted, len(train_set), generator=random)
+    for _ in range(20):
+        for inputs, targets, index in DataLoader(train_set, 32, shuffle=True, generator=random):
+            loss = reweight(model(inputs), targets, index)
+            (loss if weighted else CROSS_ENTROPY(model(inputs), targets).mean()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return (model(x[2100:-100]).argmax(1) == truth[2100:-100]).float().mean().item(), reweight, wrong[:800]
+
+
+def test_wrong_labels_that_the_network_predicts() -> None:
+    accuracy, reweight, wrong = predicted_errors("predicted")
+    uniform, _, _ = predicted_errors("predicted", weighted=False)
+    assert reweight.ranks is not None
+    assert reweight.ranks.predicted_errors == 1
+    assert accuracy > uniform + 0.05
+    weights = reweight.weights
+    assert weights[:800][wrong].mean() < weights[:800][~wrong].mean()
+    assert weights[800:].mean() >= 0.5 * 900 / 100  # half of all weight
+    assert weights.mean().item() == pytest.approx(1, abs=0.2)
+
+
+@pytest.mark.parametrize("kind", ["flipped", "rare", "none"])
+def test_wrong_labels_that_the_network_does_not_predict_and_rare_classes(kind: str) -> None:
+    _, reweight, _ = predicted_errors(kind)
+    assert reweight.ranks is not None
+    assert reweight.ranks.predicted_errors == 0
+
+
+def look(losses: Tensor, uncertainty: Tensor, seen: int, ranks: RankEstimator | None = None) -> RankEstimator:
+    """An estimator with the last 50 of 200 samples trusted, after one look in epoch ``seen``."""
+    state = WeightState(200, "")
+    state.seen_samples.fill_(200 * seen + 1)
+    ranks = RankEstimator(200, 50, torch.arange(150, 200), Generator()) if ranks is None else ranks
+    ranks.factors = torch.ones(3)
+    ranks.labels.fill_(0)
+    assert ranks.uncertainty is not None
+    ranks.losses[:-1], ranks.uncertainty[:-1] = losses, uncertainty
+    ranks.refit(state)
+    return ranks
+
+
+SURE = torch.rand(200, generator=Generator().manual_seed(0))
+LARGER = SURE + (torch.arange(200) >= 150)  # trusted values are larger
+
+
+def test_evidence_of_predicted_errors() -> None:
+    assert look(LARGER, SURE, seen=3).predicted_errors == 1
+    assert look(LARGER, LARGER, seen=3).predicted_errors == 0  # the network is less sure of trusted samples
+    assert look(SURE, SURE, seen=3).predicted_errors == 0
+    for seen in (0, 2, 6, 40):
+        assert look(LARGER, SURE, seen).predicted_errors == 0
+    found = look(LARGER, SURE, seen=3)
+    assert look(SURE, SURE, 5, found).predicted_errors == 1  # the largest evidence
+    assert look(-LARGER, SURE, 40, found).predicted_errors == 1
+    assert look(-LARGER, SURE, 5, found).predicted_errors == 0  # smaller trusted losses cancel it
+
+
+def test_predicted_errors_are_part_of_the_state_and_old_states_load_without_them() -> None:
+    found = look(LARGER, SURE, seen=3)
+    other = RankEstimator(200, 50, torch.arange(150, 200), Generator())
+    other.load_state_dict(found.state_dict())
+    assert other.predicted_errors == 1
+    new = {"uncertainty", "predicted_errors"}
+    other.load_state_dict({key: value for key, value in found.state_dict().items() if key not in new})
+    moved = found.with_last_losses(RankEstimator(200, 40, torch.arange(160, 200), Generator()))
+    assert moved.predicted_errors == 1
+    assert moved.uncertainty is not None
+    torch.testing.assert_close(moved.uncertainty[:-1], SURE)
+
+
+def test_uncertainty_is_that_of_the_outputs_of_each_sample() -> None:
+    logits, labels, _ = task()
+    model = Table(logits.float())
+    everything = TensorDataset(torch.arange(120), labels)
+    for joined in (True, False):
+        val_set: Any = Indexed(everything, torch.arange(90, 120)).trusted if joined else everything
+        reweight = ADIW(model, CROSS_ENTROPY, val_set, 120)
+        index = torch.tensor([7, 3, 100])
+        reweight(model(index), labels[index], index)
+        assert reweight.ranks is not None
+        if not joined:
+            assert reweight.ranks.uncertainty is None
+            continue
+        assert reweight.ranks.uncertainty is not None
+        expected = -logits[index].softmax(1).amax(1).log().float()
+        torch.testing.assert_close(reweight.ranks.uncertainty[index], expected)
+        assert reweight.ranks.uncertainty.isfinite().sum() == 3

@@ -282,11 +282,10 @@ class TrainingRun:
             history = self.reweight.weight_state.history
             further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
             means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
-            labels = torch.cat([splits.train.y, splits.trusted.y])[
-                : len(means)
-            ]  # trusted ones may be further samples
             place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
-            losses, trusted = means[:count], losses_at(place, means if unseen is None else unseen, labels)
+            compared = means if unseen is None else unseen  # of the training samples, and of further trusted ones
+            labels = torch.cat([splits.train.y, splits.trusted.y])[: len(compared)]
+            losses, trusted = means[:count], losses_at(place, compared, labels)
         source, numbering = data.find(splits.shifted.keep)
         made = make_audit(
             losses,

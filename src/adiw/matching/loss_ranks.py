@@ -17,8 +17,8 @@ from torch import Tensor
 PSEUDO_SAMPLES = 2.0  # the ratio is shrunk towards one by so many trusted samples
 LOWEST = 0.25  # of the training losses: all labels there are taken to be right
 THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRESHOLD gets half of the full weight
-# Of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test: below it all weights are one, from twice it on they
-# are those of the ratio.
+# Of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test: below it all weights are one, from one more on they are
+# those of the ratio.
 EVIDENCE = 1.0
 PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
 
@@ -54,7 +54,7 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWe
     >>> [round(w, 2) for w in table.at(torch.tensor([0.1, 5.5])).tolist()]
     [1.75, 0.0]
     """
-    valid, count_trusted, ranked, count, rank = _ranks(train, trusted)
+    valid, count_trusted, ranked, count, rank, at_most = _ranks(train, trusted)
     parts = num_parts(len(trusted))
     numbers = torch.arange(parts, device=train.device)
     shares = ((_part(rank, parts)[:, None] == numbers) & valid[:, None]).sum(0) / count_trusted
@@ -64,19 +64,21 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWe
     if sharpen:
         right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
         weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
-    evidence = _evidence(rank, valid, count_trusted, ranked, count)
+    evidence = _evidence(at_most, valid, count_trusted, ranked, count)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
 
 
-def evidence_of_smaller(train: Tensor, trusted: Tensor) -> Tensor:
+def evidence_of_smaller(train: Tensor, trusted: Tensor, threshold: float = EVIDENCE) -> Tensor:
     """Evidence that trusted losses (m,) are smaller than training losses (n,): from 0 (none) to 1, a scalar.
+
+    It is zero up to a statistic of ``threshold``, and one from ``threshold`` + 1 on.
 
     >>> small, large = torch.linspace(0, 1, 50), torch.linspace(1, 2, 50)
     >>> float(evidence_of_smaller(large, small)), float(evidence_of_smaller(small, large))
     (1.0, 0.0)
     """
-    valid, count_trusted, ranked, count, rank = _ranks(train, trusted)
-    return _evidence(rank, valid, count_trusted, ranked, count)
+    valid, count_trusted, ranked, count, _, at_most = _ranks(train, trusted)
+    return _evidence(at_most, valid, count_trusted, ranked, count, threshold)
 
 
 def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
@@ -147,28 +149,38 @@ def decreasing(values: Tensor) -> Tensor:
     return largest.where(length > 0, torch.inf).amin(0)
 
 
-def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Which trusted losses are finite, and how many; the training losses in order, and how many are finite; ranks.
 
-    The rank of a trusted loss, (m,), is the share of the training losses below it.
+    The rank of a trusted loss, (m,), is the share of the training losses below it, with half of those that are equal.
+    The last tensor, (m,), is the share of those that are smaller or equal.
     """
     valid = trusted.isfinite()
     ranked = train.where(train.isfinite(), torch.inf).sort().values
     count = (ranked < torch.inf).sum().clamp_min(1)
     losses = trusted.where(valid, torch.inf)
     ends = (torch.searchsorted(ranked, losses), torch.searchsorted(ranked, losses, right=True))
-    return valid, valid.sum().clamp_min(1), ranked, count, ((ends[0] + ends[1]) / (2 * count)).clamp_max(1)
+    rank, at_most = ((ends[0] + ends[1]) / (2 * count)).clamp_max(1), (ends[1] / count).clamp_max(1)
+    return valid, valid.sum().clamp_min(1), ranked, count, rank, at_most
 
 
-def _evidence(rank: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Tensor, count: Tensor) -> Tensor:
+def _evidence(
+    at_most: Tensor,
+    valid: Tensor,
+    count_trusted: Tensor,
+    ranked: Tensor,
+    count: Tensor,
+    threshold: float = EVIDENCE,
+) -> Tensor:
     """The one-sided two-sample Kolmogorov-Smirnov test, from 0 to 1; zero before any loss is known.
 
-    Its statistic is max over u of F(u) - u for the distribution function F of the ranks.
+    Its statistic is max over u of F(u) - u for the distribution function F of the ranks ``at_most``: equal losses
+    are no evidence.
     """
-    ordered = rank.where(valid, torch.inf).sort().values
-    excess = (torch.arange(1, len(rank) + 1, device=rank.device) / count_trusted - ordered).amax().clamp_min(0)
+    ordered = at_most.where(valid, torch.inf).sort().values
+    excess = (torch.arange(1, len(ordered) + 1, device=ordered.device) / count_trusted - ordered).amax().clamp_min(0)
     size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
-    return (size * excess.square() / EVIDENCE - 1).clamp(0, 1)
+    return (size * excess.square() - threshold).clamp(0, 1)
 
 
 def _part(rank: Tensor, parts: int) -> Tensor:

@@ -346,12 +346,12 @@ class ADIW(nn.Module):
 
     @torch.no_grad()
     def columns(self, outputs: Any, targets: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
-        """z, or None where it is the loss, and the group, label and predicted class of each sample, (n, ...)."""
+        """z, or None where it is the loss, the group, and ``class_columns`` of each sample, (n, ...)."""
         z, group = None, None
         if type(self.transform) is not LossValue:
             z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
             z = None if isinstance(self.transform, LossValue) else z
-        return [z, group, *class_columns(outputs, targets, losses)]
+        return [z, group, *class_columns(outputs, targets, losses, self.estimator.needs_uncertainty)]
 
     @torch.no_grad()
     def _exact_columns(self, outputs: Any, targets: Any, inputs: Any, losses: Tensor) -> list[Tensor | None]:
@@ -359,7 +359,7 @@ class ADIW(nn.Module):
         reason = "exact=True takes z from a separate pass in evaluation mode"
         pair = self.evaluator.training_batch(inputs, targets, reason)
         z, group = self.evaluator.evaluate(pair, outputs, self._dtype)
-        return [z, group, *class_columns(outputs, targets, losses)]
+        return [z, group, *class_columns(outputs, targets, losses, self.estimator.needs_uncertainty)]
 
     @torch.no_grad()
     def weighted_mean(
@@ -424,6 +424,7 @@ class ADIW(nn.Module):
         group: Tensor | None,
         label: Tensor | None,
         predicted: Tensor | None,
+        uncertainty: Tensor | None = None,
     ) -> tuple[WeightedMean, EstimationResult | None]:
         """One step with evaluated trusted samples. A CUDA graph calls it with tensors of its own."""
         step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
@@ -431,6 +432,8 @@ class ADIW(nn.Module):
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
         val_losses = val.newest[:, 0] if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
+        if uncertainty is not None and isinstance(self.estimator, RankEstimator):
+            self.estimator.see(step, uncertainty)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
@@ -481,7 +484,7 @@ class ADIW(nn.Module):
 
     def _refit_ranks(self) -> None:
         assert isinstance(self.estimator, RankEstimator)
-        self.estimator.refit(self.weight_state.estimates, None if self.estimator.joined else self.val_stream.batch())
+        self.estimator.refit(self.weight_state, None if self.estimator.joined else self.val_stream.batch())
 
     def outdates_graphs(self) -> bool:
         """Whether this step has less to do than the earlier ones, so that graphs of them should be captured again."""

@@ -7,9 +7,16 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.matching.batches import known_finite
+from adiw.matching.batches import known_finite, none_if_true
 from adiw.matching.groups import group_sum
-from adiw.matching.loss_ranks import RankWeights, class_factor, num_parts, rank_weights, weights_by_class
+from adiw.matching.loss_ranks import (
+    RankWeights,
+    class_factor,
+    evidence_of_smaller,
+    num_parts,
+    rank_weights,
+    weights_by_class,
+)
 from adiw.reweighting.divergence_estimator import Estimate, EstimationResult
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.sample_index import write_by_index
@@ -20,6 +27,9 @@ from adiw.reweighting.weight_state import WeightState
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
 RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is in a batch
+TRUSTED_SHARE = 0.5  # of all weight: what trusted samples get at most where the network predicts wrong labels
+PREDICTED = 2.0  # threshold of the evidence for that, see ``evidence_of_smaller``
+LOOK = (3, 6)  # epochs between which it is looked for: classes are predicted by then, labels are not memorised yet
 
 
 class RankEstimator(nn.Module):
@@ -29,6 +39,13 @@ class RankEstimator(nn.Module):
     their own training passes, and no other pass is needed. Trusted samples get the full weight, and up to twice as
     much where there is evidence of wrong labels. Where targets are classes, weights are multiplied by
     p_trusted(y) / p_weighted(y), shrunk towards one. ``num_trusted`` is the number of trusted losses in ``refit``.
+
+    Wrong labels that the network predicts, such as those of another model, have small losses, and the trusted labels
+    large ones. ``predicted_errors``, from 0 to 1, is the largest evidence of that in the epochs ``LOOK``: trusted
+    losses are larger, though the network is as sure of its predictions for trusted samples as for others (it is less
+    sure where their classes or inputs are rare among the training samples). Evidence of smaller trusted losses
+    cancels it. Then up to ``TRUSTED_SHARE`` of all weight moves to the trusted samples. The network learns from
+    them, and gives the wrong labels large losses.
     """
 
     losses: Tensor
@@ -36,6 +53,8 @@ class RankEstimator(nn.Module):
     train_pool: Tensor
     trusted_pool: Tensor | None
     is_trusted: Tensor | None
+    uncertainty: Tensor | None
+    predicted_errors: Tensor
     ranked: Tensor
     count: Tensor
     rank_weights: Tensor
@@ -69,6 +88,11 @@ class RankEstimator(nn.Module):
         self.register_buffer("train_pool", _draw(others if len(others) else torch.arange(num_train), generator))
         self.register_buffer("trusted_pool", _draw(is_trusted.nonzero().flatten(), generator) if joined else None)
         self.register_buffer("is_trusted", is_trusted if joined else None)
+        # -log of the largest predicted probability of each sample, where trusted samples are trained on.
+        self.register_buffer("uncertainty", torch.full((slots,), float("nan")) if joined else None)
+        self.register_buffer("predicted_errors", torch.zeros(()))
+        self.needs_uncertainty = joined
+        self.trusted_only = num_train / max(int(is_trusted.sum()), 1)  # weight if trusted samples have all of it
         # The fields of ``RankWeights`` at the last ``refit``.
         size = num_trusted if self.trusted_pool is None else len(self.trusted_pool)
         self.register_buffer("ranked", torch.full((len(self.train_pool),), torch.inf))
@@ -87,6 +111,9 @@ class RankEstimator(nn.Module):
         other.to(self.losses.device)
         other.losses.copy_(self.losses)
         other.labels.copy_(self.labels)
+        other.predicted_errors.copy_(self.predicted_errors)
+        if other.uncertainty is not None and self.uncertainty is not None:
+            other.uncertainty.copy_(self.uncertainty)
         other.factors = None if self.factors is None else torch.ones_like(self.factors)
         return other
 
@@ -96,11 +123,17 @@ class RankEstimator(nn.Module):
         if classes and self.factors is None:
             self.factors = self.losses.new_ones(outputs.shape[1])
 
-    def refit(self, estimates: Tensor, val: ValidationBatch | None = None) -> None:
+    def see(self, step: Step, uncertainty: Tensor) -> None:
+        """Store -log of the largest predicted probability of each sample of a step, (g,)."""
+        assert self.uncertainty is not None
+        values = uncertainty.to(self.uncertainty.dtype)
+        write_by_index(self.uncertainty, step.index, values, distinct=step.distinct)
+
+    def refit(self, state: WeightState, val: ValidationBatch | None = None) -> None:
         """Estimate the weight of each rank and the factor of each class.
 
         Args:
-            estimates: (num_train,) of all samples.
+            state: it has the estimates of all samples.
             val: trusted samples that are not in the training set.
         """
         trusted = self.losses[self.trusted_pool] if val is None else val.z[:, 0]
@@ -112,16 +145,29 @@ class RankEstimator(nn.Module):
         if self.factors is not None:
             labels = self.labels[self.trusted_pool] if val is None else val.group
             assert labels is not None
-            weight = group_sum(estimates[self.train_pool], self.labels[self.train_pool], len(self.factors))
+            weight = group_sum(state.estimates[self.train_pool], self.labels[self.train_pool], len(self.factors))
             number = group_sum(torch.ones_like(labels, dtype=weight.dtype), labels, len(self.factors))
             self.factors.copy_(class_factor(weight, number))
+            self._find_predicted_errors(state)
+
+    def _find_predicted_errors(self, state: WeightState) -> None:
+        over = none_if_true(state.seen_samples > LOOK[1] * state.num_train)
+        if self.uncertainty is None or self.trusted_pool is None or over is None:
+            return
+        losses, doubts = (
+            (values[self.trusted_pool], values[self.train_pool]) for values in (self.losses, self.uncertainty)
+        )
+        found = evidence_of_smaller(*losses, PREDICTED) * (1 - evidence_of_smaller(*doubts))
+        found = torch.maximum(self.predicted_errors, found) * (1 - self.evidence)
+        looks = (state.seen_samples > LOOK[0] * state.num_train) & ~over
+        self.predicted_errors.copy_(torch.where(looks, found, self.predicted_errors))
 
     def estimate(
         self, step: Step, train: TransformedBatch, val: ValidationBatch | None, state: WeightState
     ) -> Estimate:
         self._record(step, train)
         if state.is_stream:  # its window has few batches: losses of older networks cannot be compared
-            self.refit(state.estimates, val)
+            self.refit(state, val)
             old = torch.ones_like(train.z[:, 0])
         else:
             old = state.read_estimates(step).nan_to_num(1, 1, 1)
@@ -131,17 +177,29 @@ class RankEstimator(nn.Module):
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates
-        if self.is_trusted is not None:
-            weights = torch.where(self.is_trusted[step.index], table.full * (1 + table.evidence), weights)
+        trusted = None if self.is_trusted is None else self.is_trusted[step.index]
+        if trusted is not None:
+            weights = torch.where(trusted, table.full * (1 + table.evidence), weights)
         if self.factors is not None and train.group is not None:
             weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
-        return Estimate(weights.to(old.dtype), estimates, None if known_finite(train.z) else step.finite)
+        weights = weights.to(old.dtype)
+        if trusted is not None:
+            known = state.seen_samples > LOOK[1] * state.num_train
+            share = (TRUSTED_SHARE * self.predicted_errors * known).to(old.dtype)
+            weights = torch.lerp(weights, trusted.to(old.dtype) * self.trusted_only, share)
+        return Estimate(weights, estimates, None if known_finite(train.z) else step.finite)
 
     def _record(self, step: Step, train: TransformedBatch) -> None:
         """Store the losses and labels of the samples of a step."""
         write_by_index(self.losses, step.index, train.z[:, 0], distinct=step.distinct)
         if self.factors is not None and train.group is not None:
             self.labels.index_copy_(0, step.index, train.group)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
+        for name in ("uncertainty", "predicted_errors"):  # states of earlier versions do not have them
+            if getattr(self, name) is not None:
+                state.setdefault(prefix + name, getattr(self, name))
+        super()._load_from_state_dict(state, prefix, *arguments)
 
     def get_extra_state(self) -> tuple[dict[str, Any]]:
         return one_value({"factors": self.factors})
@@ -164,6 +222,8 @@ class RankEstimator(nn.Module):
 
 class ElementRankEstimator(nn.Module):
     """Weights of elements from the ranks of their losses among those of the same class, in each batch alone."""
+
+    needs_uncertainty = False
 
     def __init__(self) -> None:
         super().__init__()

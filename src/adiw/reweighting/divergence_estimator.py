@@ -56,6 +56,8 @@ class DivergenceEstimator(nn.Module):
     coefficients: Tensor
     window_losses: Tensor
 
+    needs_uncertainty = False  # as ``RankEstimator`` does
+
     def __init__(
         self,
         divergence: Divergence,

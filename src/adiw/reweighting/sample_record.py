@@ -178,16 +178,25 @@ def share_smaller(losses: Tensor, others: Tensor, index: Tensor) -> Tensor:
     return shares.float()
 
 
-def class_columns(outputs: Any, targets: Any, losses: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """(labels, predicted classes) of a batch, (n,) int32, or (None, None) where targets are not classes.
+def class_columns(
+    outputs: Any, targets: Any, losses: Tensor, with_uncertainty: bool = False
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """(labels, predicted classes, uncertainty) of a batch, (n,), or three None where targets are not classes.
+
+    The first two are int32; the uncertainty, unless it is None, is -log of the largest predicted probability.
 
     >>> class_columns(torch.tensor([[0.1, 0.9]]), torch.tensor([0]), torch.zeros(1))
-    (tensor([0], dtype=torch.int32), tensor([1], dtype=torch.int32))
+    (tensor([0], dtype=torch.int32), tensor([1], dtype=torch.int32), None)
+    >>> class_columns(torch.zeros(1, 2), torch.tensor([0]), torch.zeros(1), with_uncertainty=True)[2]
+    tensor([0.6931])
     >>> class_columns(torch.zeros(1, 1), torch.zeros(1), torch.zeros(1))
-    (None, None)
+    (None, None, None)
     """
     is_labels = isinstance(targets, Tensor) and targets.shape == losses.shape and not targets.is_floating_point()
     is_scores = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
     if not (is_labels and is_scores):
-        return None, None
-    return targets.int(), outputs.detach().argmax(1).int()
+        return None, None, None
+    outputs = outputs.detach()
+    scores = outputs.to(losses.dtype) if with_uncertainty else None
+    uncertainty = None if scores is None else scores.logsumexp(1) - scores.amax(1)
+    return targets.int(), outputs.argmax(1).int(), uncertainty

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adiw.reweighting.validation_stream import ValidationStream
 
 NAN = float("nan")
-FILLS = (PADDING, NAN, 0, NAN, *[-1] * 4)  # of index, losses, sizes and columns, where a process has fewer samples
+FILLS = (PADDING, NAN, 0, NAN, *[-1] * 5)  # of index, losses, sizes and columns, where a process has fewer samples
 WINDOW = 2048  # samples of a stream whose losses and weights are kept: the last ones
 
 

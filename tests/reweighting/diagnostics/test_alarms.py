@@ -225,11 +225,21 @@ def test_weights_of_few_samples_and_at_a_bound_are_reported() -> None:
     assert any(message.startswith("weights at their bound") for message in warned)
     reweight, _ = train(lambda *a: adiw.ADIW(a[0], CRITERION, *a[1:], KL()), epochs=2)
     reweight.weights.zero_()[:5] = 300.0
-    with pytest.warns(UserWarning, match="the weights are worth 5 of 1300 samples"):
+    with pytest.warns(UserWarning, match="the weights are worth 5 of 1200 samples"):
         reweight.summary()
     reweight.weights.fill_(50.0)
     with pytest.warns(UserWarning, match="the mean weight is 50, and should be near one"):
         reweight.summary()
+
+
+def test_the_weight_of_trusted_samples_is_no_alarm() -> None:
+    """Where the network predicts wrong labels, they have half of all weight, however few they are."""
+    reweight, _ = train(lambda *a: adiw.ADIW(a[0], CRITERION, *a[1:]), epochs=2)
+    reweight.weights.fill_(0.5)
+    reweight.weights[reweight.record.is_trusted] = 0.5 * 1300 / int(reweight.record.is_trusted.sum())
+    reweight.weights[reweight.record.is_trusted.nonzero()[0]] = 600.0
+    assert reweight.summary().ess < 0.05 * 1300
+    assert "effective sample size" not in {alarm.name for alarm in reweight.summary().alarms}
 
 
 def test_looks_before_all_trusted_samples_were_seen() -> None:

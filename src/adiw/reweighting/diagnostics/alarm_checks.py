@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from adiw.argument_checks import kind_of
+from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.diagnostics import alarms, alarms_by_class
 from adiw.reweighting.diagnostics.alarms import Alarm
 from adiw.reweighting.diagnostics.evaluation_pass import evaluate_dataset
@@ -37,7 +38,11 @@ class AlarmChecks:
         found: list[Alarm] = []
         state = method.weight_state
         if state._past_warmup() is None or bool(state._past_warmup()):
-            found += alarms.weight_alarms(summary.ess, summary.mean, state.num_train, summary.share_at_bound, bound)
+            # Trusted samples may have half of all weight: whether few samples have the other half is asked here.
+            others = method.weights[~method.record.is_trusted]
+            ess = float(effective_sample_size(others.double())) if len(others) else summary.ess
+            at = (summary.share_at_bound, bound)
+            found += alarms.weight_alarms(ess, summary.mean, len(others) or state.num_train, *at)
             found += [] if method.estimator.last is None else alarms.objective_alarms(summary.objective)
         known = method.record.known()
         labels, predicted, weights = (
