@@ -151,8 +151,11 @@ class RankEstimator(nn.Module):
             self._find_predicted_errors(state)
 
     def _find_predicted_errors(self, state: WeightState) -> None:
+        if self.uncertainty is None or self.trusted_pool is None or not self.needs_uncertainty:
+            return
         over = none_if_true(state.seen_samples > LOOK[1] * state.num_train)
-        if self.uncertainty is None or self.trusted_pool is None or over is None:
+        if over is None:
+            self.needs_uncertainty = False
             return
         losses, doubts = (
             (values[self.trusted_pool], values[self.train_pool]) for values in (self.losses, self.uncertainty)
@@ -195,12 +198,6 @@ class RankEstimator(nn.Module):
         if self.factors is not None and train.group is not None:
             self.labels.index_copy_(0, step.index, train.group)
 
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *arguments: Any) -> None:
-        for name in ("uncertainty", "predicted_errors"):  # states of earlier versions do not have them
-            if getattr(self, name) is not None:
-                state.setdefault(prefix + name, getattr(self, name))
-        super()._load_from_state_dict(state, prefix, *arguments)
-
     def get_extra_state(self) -> tuple[dict[str, Any]]:
         return one_value({"factors": self.factors})
 
@@ -210,6 +207,7 @@ class RankEstimator(nn.Module):
             raise ValueError(f"this is not the state of a rank estimator: expected factors, got {state!r}")
         factors = state["factors"]
         self.factors = None if factors is None else factors.clone().to(self.losses)
+        self.needs_uncertainty = self.joined
 
     def _apply(self, fn: Any, recurse: bool = True) -> RankEstimator:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
