@@ -94,8 +94,9 @@ class Case:
         self.job = TrainingRun(self.settings, self.splits, self.device, self.workers, log, self.engine == "compiled")
         self.loader = self.job.loop.loader
         self.timer = DeviceTimer(self.device)
-        val_stream = getattr(self.job.reweight, "val_stream", None)
-        self.cycle: int = 1 if val_stream is None else val_stream.every  # steps from one validation pass to the next
+        val_schedule = getattr(self.job.reweight, "val_schedule", None)
+        # Steps from one validation pass to the next.
+        self.cycle: int = 1 if val_schedule is None else val_schedule.every
         self.epoch, self.left = 0, 0
 
     def warm_up(self) -> None:

@@ -18,7 +18,7 @@ from adiw.engine.loop import generators_of
 from adiw.experiments.methods import method_name
 from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch
+from adiw.reweighting.validation_schedule import ValidationBatch
 from timing import Timer, repeated
 
 DIVERGENCES: dict[str, Divergence] = {

@@ -24,7 +24,7 @@ import adiw
 from adiw.baselines import Uniform
 from adiw.distributed.process_group import ProcessGroup
 from adiw.models import resnet18
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 from record import RESULTS
 
 BATCH = 256
@@ -151,7 +151,7 @@ def facts() -> dict[str, Any]:
         "bytes_moved_per_step": {name: traffic(name, 100_000).bytes for name in names},
         "bytes_gathered": bytes_gathered(),
         "bytes_of_gradient": {"resnet18": parameters},
-        "cache_bytes": _default(ValidationStream, "cache_bytes"),
+        "cache_bytes": _default(ValidationSchedule, "cache_bytes"),
     }
 
 

@@ -94,7 +94,7 @@ def folder_of_images(workload: Workload, device: torch.device, folder: Path) -> 
     shifted = parse(NOISE).apply(None, train.y, shape.classes, shape.trusted, random)
     trusted = without_augmentation(train.subset(shifted.trusted, shifted.y[shifted.trusted]))
     assert isinstance(trusted, ImageFiles)
-    # The validation stream keeps trusted images on the device: decode them once here, not once for each method.
+    # The validation schedule keeps trusted images on the device: decode them once here, not once for each method.
     decoded = Samples(torch.stack([trusted[i][0] for i in range(len(trusted))]), trusted.y)
     return Splits(data, train.subset(torch.arange(shape.count), shifted.y), decoded, decoded, shifted)
 

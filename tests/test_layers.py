@@ -145,7 +145,7 @@ def test_allowed_imports(tmp_path: Path, files: dict[str, str]) -> None:
         ("divergences/kl.py", "from ..distributed import together", 1),
         ("divergences/kl.py", "from ..data import load", 1),
         ("matching/kernels.py", "from adiw.divergences import KL", 1),
-        ("matching/kernels.py", "from adiw.reweighting.validation_stream import ValidationStream", 1),
+        ("matching/kernels.py", "from adiw.reweighting.validation_schedule import ValidationSchedule", 1),
         ("distributed/together.py", "from adiw.reweighting.adiw import ADIW", 1),
         ("classic/kmm.py", "from adiw.baselines import DIW", 1),
         ("classic/kmm.py", "import matplotlib", 1),

@@ -18,7 +18,7 @@ from adiw.engine.train_loader import Batch
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.model_evaluator import evaluation_mode
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch
+from adiw.reweighting.validation_schedule import ValidationBatch
 from adiw.reweighting.weight_state import WeightState
 
 Epochs = Callable[[int], Iterator[Batch]]  # epoch number -> its batches, from a new loader

@@ -93,8 +93,8 @@ def test_the_buffers_have_the_types_and_sizes_that_are_counted() -> None:
     _, reweight = scale.build("adiw-kl, limits", 100, 50)
     kinds = {name: (buffer.dtype, buffer.numel()) for name, buffer in reweight.named_buffers()}
     assert kinds["weight_state.weight_slots"] == kinds["weight_state.estimate_slots"] == (torch.float32, 101)
-    assert kinds["weight_state.nonfinite_slots"][0] == kinds["val_stream.nonfinite"][0] == torch.int32
-    assert kinds["val_stream.order"] == (torch.int64, 50)
+    assert kinds["weight_state.nonfinite_slots"][0] == kinds["val_schedule.nonfinite"][0] == torch.int32
+    assert kinds["val_schedule.order"] == (torch.int64, 50)
     assert kinds["estimator.coefficients"] == (torch.float32, 50)
     model, criterion = torch.nn.Linear(2, 3), torch.nn.CrossEntropyLoss(reduction="none")
     val_set = torch.utils.data.TensorDataset(torch.zeros(4, 2), torch.arange(4) % 3)

@@ -85,7 +85,7 @@ def test_a_state_loaded_by_rank_0_is_copied_to_all_processes(several: list[dict[
     theta = [state["_extra_state"][0]["memory"]["theta"] for state in states]
     for other, memory in zip(states[1:], theta[1:], strict=True):
         torch.testing.assert_close(memory, theta[0], rtol=0, atol=0)
-        assert torch.equal(other["val_stream.order"], states[0]["val_stream.order"])
+        assert torch.equal(other["val_schedule.order"], states[0]["val_schedule.order"])
 
 
 def larger_batch() -> str:

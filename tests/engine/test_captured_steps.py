@@ -107,7 +107,7 @@ def test_captures_that_succeed_share_their_memory(monkeypatch: pytest.MonkeyPatc
         (CPU, SimpleNamespace(), "there is no CUDA device"),
         (GPU, SimpleNamespace(), None),
         (GPU, SimpleNamespace(host_work="a solver on the host"), "a solver on the host"),
-        (GPU, SimpleNamespace(host_work=None, val_stream=SimpleNamespace(host_work="files")), "files"),
+        (GPU, SimpleNamespace(host_work=None, val_schedule=SimpleNamespace(host_work="files")), "files"),
     ],
 )
 def test_reasons_against_a_capture(device: torch.device, reweight: Any, expected: str | None) -> None:

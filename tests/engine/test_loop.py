@@ -18,7 +18,7 @@ from adiw.baselines import Fixed
 from adiw.engine.loop import Loop, autocast, set_learning_rate, train_step
 from adiw.engine.train_loader import TensorLoader, batches
 from adiw.matching import batches as batches_of_matching
-from adiw.reweighting import cuda_graphs, sample_record, validation_stream
+from adiw.reweighting import cuda_graphs, sample_record, validation_schedule
 from adiw.reweighting.cuda_graphs import GraphedCalls
 from tests.engine.small_problem import problem, same
 from tests.simulated_gpu import pretend_to_record
@@ -93,13 +93,13 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         before = copy.deepcopy(reweight.state_dict())
         with monkeypatch.context() as patch:
             patch.setattr(loop.optimizer, "step", fail)
-            patch.setattr(validation_stream, "is_capturing", lambda tensor: True)
+            patch.setattr(validation_schedule, "is_capturing", lambda tensor: True)
             try:
                 yield
             finally:  # a capture executes nothing on the device
-                steps, refreshed = reweight.val_stream.steps, reweight.val_stream.refreshed
+                steps, refreshed = reweight.val_schedule.steps, reweight.val_schedule.refreshed
                 reweight.load_state_dict(before)
-                reweight.val_stream.steps, reweight.val_stream.refreshed = steps, refreshed
+                reweight.val_schedule.steps, reweight.val_schedule.refreshed = steps, refreshed
                 loop.loader.positions.sub_(10)  # type: ignore[attr-defined]
 
     def fail() -> None:
@@ -117,7 +117,7 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         one.run_epoch(0)
     (line,) = messages
     assert line.startswith("steps are not captured as a CUDA graph and take longer (out of memory)")
-    assert reweight.val_stream.steps == plain_reweight.val_stream.steps == 6
+    assert reweight.val_schedule.steps == plain_reweight.val_schedule.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
 
@@ -131,7 +131,7 @@ def test_steps_are_captured_again_when_they_have_less_to_do(monkeypatch: pytest.
     log: list[int] = []
     loop.graphed = GraphedCalls("steps")
     monkeypatch.setattr(GraphedCalls, "captured", True)
-    monkeypatch.setattr(GraphedCalls, "capture_again", lambda self: log.append(reweight.val_stream.steps))
+    monkeypatch.setattr(GraphedCalls, "capture_again", lambda self: log.append(reweight.val_schedule.steps))
     monkeypatch.setattr(batches_of_matching, "host_can_read", lambda _values: False)  # as on a GPU
     for epoch in range(5):
         loop.run_epoch(epoch)

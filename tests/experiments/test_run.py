@@ -228,13 +228,13 @@ def test_images_are_augmented_for_training_alone(tmp_path: Path, method: str) ->
 def test_workers_decode_trusted_images(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
     job = TrainingRun(settings, load_splits(settings), CPU, workers=1)
-    assert job.reweight.val_stream.workers == 1
-    assert job.reweight.val_stream.cached is not None
+    assert job.reweight.val_schedule.workers == 1
+    assert job.reweight.val_schedule.cached is not None
 
 
 def test_trusted_samples_in_memory_need_no_workers() -> None:
     job = TrainingRun(resolve({}), load_splits(resolve({})), CPU, workers=4)
-    assert job.reweight.val_stream.workers == 0
+    assert job.reweight.val_schedule.workers == 0
 
 
 def test_a_gpu_keeps_trusted_samples_up_to_an_eighth_of_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     reweight = TrainingRun(settings, load_splits(settings), CPU, 0).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
-    assert reweight.val_stream.every == other.val_stream.every == 4
+    assert reweight.val_schedule.every == other.val_schedule.every == 4
 
 
 def test_cudnn_benchmarks_its_algorithms_only_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

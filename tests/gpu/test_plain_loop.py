@@ -166,7 +166,7 @@ def replaced(run: Run) -> None:
 
     Each change is followed by the eager calls before a capture, by the capture and by a replay.
     """
-    run.reweight.val_stream.every = 1
+    run.reweight.val_schedule.every = 1
 
     def before(run: Run, step: int) -> None:
         if step == 5:

@@ -184,7 +184,7 @@ def test_images_from_a_folder(tmp_path: Path) -> None:
 def test_trusted_samples_come_from_the_loader_alone(name: str, method: str) -> None:
     """No batch is loaded in advance: for ImageNet that would take minutes before the first step."""
     settings = resolve({"method": method})
-    assert build_step(name, settings, load_splits(settings), CPU, workers=0).reweight.val_stream.cached is None
+    assert build_step(name, settings, load_splits(settings), CPU, workers=0).reweight.val_schedule.cached is None
 
 
 @pytest.mark.parametrize("augment", [False, True])

@@ -267,8 +267,8 @@ def test_a_streamed_validation_set_gives_the_same_weights_as_a_cached_one(val_re
     for reweight in runs:
         for step in range(5):
             call(reweight, losses(9, step), torch.arange(9))
-    assert runs[0].val_stream.cached is None
-    assert runs[1].val_stream.cached is not None
+    assert runs[0].val_schedule.cached is None
+    assert runs[1].val_schedule.cached is not None
     assert torch.equal(runs[0].weights, runs[1].weights)
 
 

@@ -148,7 +148,7 @@ class Run:
         method = self.reweight
         return [
             *method.buffers(),
-            *tensors_in([method.estimator.memory, method.val_stream.z, method.val_stream.group]),
+            *tensors_in([method.estimator.memory, method.val_schedule.z, method.val_schedule.group]),
         ]
 
     def train(self, before: Before, steps: int = 40) -> Run:

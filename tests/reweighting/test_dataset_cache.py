@@ -23,7 +23,7 @@ from adiw.baselines import DIW, L2R, MWNet
 from adiw.baselines.baseline import Baseline
 from adiw.reweighting import dataset_cache
 from adiw.reweighting.dataset_cache import CACHE_BYTES, read_all
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 
 Point = namedtuple("Point", "x y")
 
@@ -171,7 +171,7 @@ def test_workers_ignore_interrupts() -> None:
 
 def test_up_to_a_gibibyte_is_kept_by_default() -> None:
     assert CACHE_BYTES == 2**30
-    for kind in (ValidationStream, adiw.ADIW, Baseline):
+    for kind in (ValidationSchedule, adiw.ADIW, Baseline):
         assert inspect.signature(kind).parameters["cache_bytes"].default == CACHE_BYTES
 
 
@@ -192,8 +192,8 @@ def test_a_set_above_the_limit_warns_with_the_arguments_to_pass(method: str) -> 
     with pytest.warns(UserWarning, match=message) as caught:
         made = METHODS[method](model, criterion, Numbers(70), 100, cache_bytes=839)
     assert caught[0].filename == __file__
-    assert made.val_stream.cached is None
-    assert METHODS[method](model, criterion, Numbers(70), 100, cache_bytes=840).val_stream.cached is not None
+    assert made.val_schedule.cached is None
+    assert METHODS[method](model, criterion, Numbers(70), 100, cache_bytes=840).val_schedule.cached is not None
 
 
 @pytest.mark.parametrize("given", [{"cache_bytes": 0}, {"cache_bytes": 8, "workers": 1}], ids=str)
@@ -212,14 +212,14 @@ def test_every_method_passes_val_workers_to_the_cache() -> None:
 
     for make in METHODS.values():
         made = make(model, criterion, ReadByWorker(4), 100, val_workers=1)
-        assert made.val_stream.cached[1].tolist() == [0, 1, 2, 0]
+        assert made.val_schedule.cached[1].tolist() == [0, 1, 2, 0]
 
 
 CACHE = "reweighting/dataset_cache.py"
 
 
 @pytest.mark.parametrize(
-    "file", ["engine/train_loader.py", "experiments/epoch_evaluation.py", "reweighting/validation_stream.py", CACHE]
+    "file", ["engine/train_loader.py", "experiments/epoch_evaluation.py", "reweighting/validation_schedule.py", CACHE]
 )
 def test_no_worker_collects_the_garbage_of_the_training_process(file: str) -> None:
     """tests/engine/test_train_loader.py tests why this is needed."""

@@ -31,8 +31,8 @@ def weights(ahead: bool, bf16: bool, **settings: Any) -> tuple[Tensor, Tensor]:
         reweight(outputs, y, index, inputs=x).backward()
         optimizer.step()
         optimizer.zero_grad()
-    assert reweight.val_stream.z is not None
-    return reweight.weights, reweight.val_stream.z
+    assert reweight.val_schedule.z is not None
+    return reweight.weights, reweight.val_schedule.z
 
 
 @pytest.mark.parametrize("bf16", [False, True], ids=["full precision", "bf16"])

@@ -159,7 +159,7 @@ def test_stationarity(divergence: Any, steps: int) -> None:
     z, v = TRAIN.numpy()[:, None], VAL.numpy()[:, None]
     start = np.ones(5) if divergence.side == "train" else np.full(7, 1 / ref.psi_bar(z, v, 0.6).sum())
     if divergence.side == "val":  # coefficients in the order in which the stream reads them; all start equal
-        assert torch.equal(reweight.val_stream.order.sort().values, torch.arange(7))
+        assert torch.equal(reweight.val_schedule.order.sort().values, torch.arange(7))
     norm = abs(float((reweight.weights[:5] * TRAIN).mean()))  # d mean(w s x) / ds
     change = max(np.abs(step).sum() for step in gradient_steps(divergence, start, steps))
     assert found.gradient_norm == pytest.approx(norm)

@@ -92,7 +92,7 @@ def test_between_the_parts_of_an_accumulated_step_the_next_call_has_the_new_samp
     reweight(model(data[0][:20]), data[1][:20], torch.arange(20)).backward()
     reweight.trust(TensorDataset(*samples(70, 3)))
     reweight(model(data[0][20:40]), data[1][20:40], torch.arange(20, 40)).backward()
-    assert reweight.val_stream.batch().z.shape == (70, 1)
+    assert reweight.val_schedule.batch().z.shape == (70, 1)
     assert int((~reweight.estimator.coefficients.isnan()).sum()) == 70
 
 
@@ -103,4 +103,4 @@ def test_trusted_samples_that_cannot_be_used() -> None:
         stream.trust(adiw.Indexed(TensorDataset(*data), TensorDataset(*samples(40, 3))).trusted)
     with pytest.raises(ValueError, match="val_set is empty"):
         stream.trust(TensorDataset(torch.zeros(0, 6), torch.zeros(0).long()))
-    assert len(stream.val_stream) == 40
+    assert len(stream.val_schedule) == 40

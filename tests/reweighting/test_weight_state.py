@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 from adiw.distributed.process_group import Processes
 from adiw.reweighting import sample_index
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 from adiw.reweighting.weight_state import WeightState
 from tests.simulated_gpu import PretendCuda
 from tests.threaded_process_group import ThreadedProcessGroup, in_threads
@@ -134,12 +134,12 @@ def test_one_bad_index_raises() -> None:
 
 def test_a_summary_counts_nonfinite_losses_and_lists_the_samples() -> None:
     weight_state = WeightState(4, "Uniform()")
-    val_stream = ValidationStream(TensorDataset(torch.zeros(3, 1)), 3, None, torch.Generator())
-    val_stream.nonfinite[1] = 2
+    val_schedule = ValidationSchedule(TensorDataset(torch.zeros(3, 1)), 3, None, torch.Generator())
+    val_schedule.nonfinite[1] = 2
     for _ in range(2):
         weight_state.begin_step(torch.tensor([3, 0]), torch.tensor([NAN, 1.0]))
     with pytest.warns(UserWarning, match="were not finite") as caught:
-        summary = weight_state.summary(val_stream)
+        summary = weight_state.summary(val_schedule)
     assert [str(warning.message) for warning in caught] == [
         "2 training losses so far were not finite and were excluded; training samples: 3",
         "2 validation losses so far were not finite and were excluded; validation samples: 1",

@@ -43,7 +43,7 @@ CORE: dict[str, list[str]] = {
     "adiw/reweighting/nonfinite_losses.py": [
         f"tests/reweighting/test_{name}.py" for name in ("per_sample_losses", "adiw_nonfinite")
     ],
-    "adiw/reweighting/validation_stream.py": ["tests/reweighting/test_validation_stream.py"],
+    "adiw/reweighting/validation_schedule.py": ["tests/reweighting/test_validation_schedule.py"],
     "adiw/reweighting/dataset_cache.py": ["tests/reweighting/test_dataset_cache.py"],
 }
 

@@ -60,7 +60,7 @@ class _Swap(ast.NodeTransformer):
 REFERENCE, CRITIC = "tests/divergences/test_reference.py", "tests/divergences/test_critic.py"
 PROJECTIONS, VALUES = "tests/matching/test_projections.py", "tests/reweighting/test_sample_index.py"
 STATE = "tests/reweighting/test_weight_state.py"
-STREAM, STREAM_TESTS = "adiw/reweighting/validation_stream.py", "tests/reweighting/test_validation_stream.py"
+STREAM, STREAM_TESTS = "adiw/reweighting/validation_schedule.py", "tests/reweighting/test_validation_schedule.py"
 SAMPLE = [
     Slip("adiw/divergences/kl.py", "KLProblem.gradient", ast.USub, ast.UAdd, f"{REFERENCE}::objective and kl"),
     Slip("adiw/divergences/mmd.py", "MMD.problem", ast.Sub, ast.Add, f"{REFERENCE}::objective and mmd"),
@@ -73,7 +73,7 @@ SAMPLE = [
     Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
     Slip("adiw/reweighting/sample_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
     Slip("adiw/reweighting/weight_state.py", "WeightState._past_warmup", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
-    Slip(STREAM, "ValidationStream._count_step", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
+    Slip(STREAM, "ValidationSchedule._count_step", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
     Slip(
         "adiw/distributed/process_group.py",
         *("ProcessGroup._positions", ast.Mult, ast.Add, f"{STREAM_TESTS}::several_processes"),

@@ -13,7 +13,7 @@ from adiw.reweighting.model_evaluator import Forward, ModelEvaluator, move_to_de
 from adiw.reweighting.step import Step
 from adiw.reweighting.summary import Summary
 from adiw.reweighting.transforms import LossValue
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 from adiw.reweighting.weight_state import WeightState
 
 
@@ -46,10 +46,10 @@ class Baseline(nn.Module):
         super().__init__()
         self.evaluator = ModelEvaluator(model, criterion, forward, LossValue())
         self.randomness = ResumableGenerator(generator)
-        self.val_stream: Any = None
+        self.val_schedule: Any = None
         if val_set is not None:
             order = self.randomness.on_host()
-            self.val_stream = ValidationStream(val_set, val_batch, None, order, cache_bytes, val_workers)
+            self.val_schedule = ValidationSchedule(val_set, val_batch, None, order, cache_bytes, val_workers)
         name = f"{type(self).__name__}({settings})"
         self.weight_state = WeightState(num_train, name, warmup_steps=warmup_steps)
         move_to_device_of(model, self)
@@ -79,4 +79,4 @@ class Baseline(nn.Module):
 
     def summary(self) -> Summary:
         """Statistics of the weights; see ``adiw.ADIW.summary``."""
-        return self.weight_state.summary(self.val_stream, bound=self.bound)
+        return self.weight_state.summary(self.val_schedule, bound=self.bound)

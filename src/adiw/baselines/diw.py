@@ -18,7 +18,7 @@ from adiw.matching.batches import MatchedBatches, match
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.step import Step
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch
+from adiw.reweighting.validation_schedule import ValidationBatch
 
 RIDGE = 1e-5  # added to the diagonal of K
 
@@ -78,7 +78,7 @@ class DIW(Baseline):
         evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self.weight_state.weight_slots.dtype)
         with torch.no_grad():
             train = TransformedBatch(*step.processes.gather(evaluate(batch), [float("nan"), -1]))
-            return self.estimate(step, train, self.val_stream.batch_for_step(evaluate, step.processes))
+            return self.estimate(step, train, self.val_schedule.batch_for_step(evaluate, step.processes))
 
     def estimate(self, step: Step, train: TransformedBatch, val: ValidationBatch) -> Tensor:
         """Estimate and store the weights, see ``adiw.ADIW.estimate``: (g,), zero where z is not finite."""

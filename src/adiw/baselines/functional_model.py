@@ -17,7 +17,7 @@ from adiw.distributed.process_group import Processes
 from adiw.reweighting.cuda_graphs import compiled
 from adiw.reweighting.model_evaluator import ModelEvaluator, Precision, autocast_to
 from adiw.reweighting.step import zero_gradient
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 from adiw.user_code import warn_user
 
 
@@ -68,16 +68,16 @@ class FunctionalModel(nn.Module):
         return dict(zip(leaves, found, strict=True)), finite
 
     def validation_gradient(
-        self, theta: Parameters, val_stream: ValidationStream, outputs: Any, processes: Processes
+        self, theta: Parameters, val_schedule: ValidationSchedule, outputs: Any, processes: Processes
     ) -> dict[str, Tensor]:
         """Gradient of the mean loss of the next validation samples at theta, from the parts of all processes."""
-        index, samples = val_stream.next_samples(processes)
+        index, samples = val_schedule.next_samples(processes)
         gradient, finite = self.gradient(
             theta, samples, outputs, processes.split_weights(len(index), device=index.device)
         )
         processes.sum_(gradient.values())
         (finite,) = processes.join([finite], len(index))
-        val_stream.nonfinite.index_add_(0, index, (~finite).to(val_stream.nonfinite.dtype))
+        val_schedule.nonfinite.index_add_(0, index, (~finite).to(val_schedule.nonfinite.dtype))
         return gradient
 
     def refuse_batch_norm(self) -> None:

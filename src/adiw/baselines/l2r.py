@@ -42,7 +42,7 @@ class L2R(GradientBaseline):
         if step.starts_group:
             self.functional.refuse_batch_norm()
         theta = self.functional.theta()
-        direction = self.functional.validation_gradient(theta, self.val_stream, outputs, step.processes)
+        direction = self.functional.validation_gradient(theta, self.val_schedule, outputs, step.processes)
         products = self.functional.jvp(theta, batch, outputs, direction)
         products = torch.where(step.local_finite, products, 0).clamp_min(0)
         (products,) = step.processes.gather([products], [0])

@@ -93,7 +93,7 @@ class MWNet(GradientBaseline):
         descent, _ = self.functional.gradient(theta, batch, outputs, share * weights.detach())
         processes.sum_(descent.values())
         theta_hat = {name: value - rate * descent[name] for name, value in theta.items()}
-        direction = self.functional.validation_gradient(theta_hat, self.val_stream, outputs, processes)
+        direction = self.functional.validation_gradient(theta_hat, self.val_schedule, outputs, processes)
         products = self.functional.jvp(theta, batch, outputs, direction)
         psi = list(self.network.parameters())
         gradients = torch.autograd.grad(weights, psi, -rate * share / len(values) * products)

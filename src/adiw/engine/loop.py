@@ -169,7 +169,7 @@ def why_not_captured(device: torch.device, reweight: Any) -> str | None:
         return "there is no CUDA device"
     if is_initialized():
         return "processes exchange losses in every step"
-    for part in (reweight, getattr(reweight, "val_stream", None)):
+    for part in (reweight, getattr(reweight, "val_schedule", None)):
         reason: str | None = getattr(part, "host_work", None)
         if reason is not None:
             return reason

@@ -100,7 +100,7 @@ def verdict_of_run(training: TrainingRun) -> dict[str, Any] | None:
     reweight = training.reweight
     if not isinstance(reweight, ADIW):
         return None
-    rows = reweight.val_stream.batch_size
+    rows = reweight.val_schedule.batch_size
     shift, after = find_shift(reweight.record, reweight.weights, trusted_labels(training), rows)
     kept, warmup = training.held_out, training.method.warmup
     right = right_in_other_parts(torch.stack(kept), warmup=warmup) if kept else None

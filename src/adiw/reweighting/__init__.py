@@ -1,1 +1,1 @@
-"""The method in a training loop: ADIW, the weights by index, the validation stream, transforms and summaries."""
+"""The method in a training loop: ADIW, the weights by index, the validation schedule, transforms and summaries."""

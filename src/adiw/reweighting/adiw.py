@@ -46,7 +46,7 @@ from adiw.reweighting.trusted_warnings import (
     warn_if_one_class,
     warn_of_missing_classes,
 )
-from adiw.reweighting.validation_stream import ValidationBatch, ValidationStream
+from adiw.reweighting.validation_schedule import ValidationBatch, ValidationSchedule
 from adiw.reweighting.weight_state import WeightState
 
 Estimator = RankEstimator | ElementRankEstimator | DivergenceEstimator
@@ -146,8 +146,8 @@ class ADIW(nn.Module):
         self.limited = self.limits != Limits()
         self.cautious = cautious and self.divergence is not None and isinstance(self.transform, LossValue)
         self.randomness = ResumableGenerator(generator)
-        self._open_stream = partial(
-            ValidationStream,
+        self._make_schedule = partial(
+            ValidationSchedule,
             batch=val_batch,
             refresh=val_refresh,
             cache_bytes=cache_bytes,
@@ -155,7 +155,7 @@ class ADIW(nn.Module):
             every=val_every,
             elements=elements,
         )
-        val_stream = self._open_stream(val_set, **self._reading(val_set))
+        val_schedule = self._make_schedule(val_set, **self._reading(val_set))
         # Registered first, so that load_state_dict refuses a state with other settings before it loads any of it.
         self.weight_state = WeightState(
             num_train,
@@ -165,19 +165,19 @@ class ADIW(nn.Module):
             keep_estimates=self.limited or type(self.transform) is not LossValue,
             process_group=process_group,
         )
-        self.weight_state.settings = self._settings(val_stream, self.weight_state)
-        self.val_stream = val_stream
+        self.weight_state.settings = self._settings(val_schedule, self.weight_state)
+        self.val_schedule = val_schedule
         trusted_index = _trusted_index(val_set)
         self.record = SampleRecord(self.weight_state.num_train, trusted_index)
         self.estimator = self._make_estimator(trusted_index)
         self._estimations = GraphedCalls("estimations of weights", self._generators)
         self._refits = GraphedCalls("estimations of weights by rank")
-        self._evaluations = GraphedPass(self.evaluator, val_stream)
+        self._evaluations = GraphedPass(self.evaluator, val_schedule)
         self.alarm_checks = AlarmChecks()
         self._coming: deque[ComingBatch] = deque()  # of ``look_ahead``
-        warn_if_few(len(val_stream))
+        warn_if_few(len(val_schedule))
         # Worker processes that read the samples must not share a file with this process.
-        unread = not (val_stream.evaluated or forward or val_workers)
+        unread = not (val_schedule.evaluated or forward or val_workers)
         self._one_class = warn_if_one_class(read_labels(val_set) if unread else self._cached_labels())
         self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
@@ -190,7 +190,7 @@ class ADIW(nn.Module):
     def _make_estimator(self, trusted_index: Tensor | None) -> Estimator:
         if self.divergence is not None:
             window = self.weight_state.num_train if self.weight_state.is_stream else None
-            num_val = self.val_stream.num_units
+            num_val = self.val_schedule.num_units
             given = (self.divergence, self.transform, self.steps, self.randomness, num_val, window, self.cautious)
             return DivergenceEstimator(*given)
         if self.unit == "element":
@@ -198,9 +198,9 @@ class ADIW(nn.Module):
         return self._rank_estimator(trusted_index)
 
     def _rank_estimator(self, trusted_index: Tensor | None) -> RankEstimator:
-        state, stream = self.weight_state, self.val_stream
+        state, batch = self.weight_state, self.val_schedule.batch_size
         rate = 1.0 if state.is_stream else RATE  # a sample of a stream is seen once
-        return RankEstimator(state.num_train, stream.batch_size, trusted_index, self.randomness.on_host(), rate)
+        return RankEstimator(state.num_train, batch, trusted_index, self.randomness.on_host(), rate)
 
     @property
     def ranks(self) -> RankEstimator | None:
@@ -219,14 +219,14 @@ class ADIW(nn.Module):
         if isinstance(val_set, TrustedSamples) and self.weight_state.is_stream:
             raise ValueError("the training set has no index: pass the trusted samples as a data set of their own")
         trusted_index = _trusted_index(val_set)
-        self.val_stream = self._open_stream(val_set, **self._reading(val_set))
-        self.weight_state.settings = self._settings(self.val_stream, self.weight_state)
+        self.val_schedule = self._make_schedule(val_set, **self._reading(val_set))
+        self.weight_state.settings = self._settings(self.val_schedule, self.weight_state)
         self.record.mark_trusted(trusted_index)
         if isinstance(self.estimator, RankEstimator):
             self.estimator = self.estimator.with_last_losses(self._rank_estimator(trusted_index))
         elif isinstance(self.estimator, DivergenceEstimator):
-            self.estimator.trust(self.val_stream.num_units)
-        self._evaluations = GraphedPass(self.evaluator, self.val_stream)
+            self.estimator.trust(self.val_schedule.num_units)
+        self._evaluations = GraphedPass(self.evaluator, self.val_schedule)
         self.alarm_checks = AlarmChecks()
         self.to(self.weight_state.weight_slots.device)
 
@@ -377,7 +377,7 @@ class ADIW(nn.Module):
         see ``_is_left_to_graph``, the columns of the batch are outputs, targets and the mask of the criterion.
         """
         device = batch.losses.device
-        if self.val_stream.is_due():
+        if self.val_schedule.is_due():
             self._evaluate_trusted(outputs, batch.processes, on_graphs)
         if isinstance(self.estimator, RankEstimator):
             self.estimator.prepare(outputs, batch.columns[1])
@@ -428,10 +428,10 @@ class ADIW(nn.Module):
     ) -> tuple[WeightedMean, EstimationResult | None]:
         """One step with evaluated trusted samples. A CUDA graph calls it with tensors of its own."""
         step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
-        val = self.val_stream.batch() if self.val_stream.evaluated else None
+        val = self.val_schedule.batch() if self.val_schedule.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
         val_losses = val.newest[:, 0] if by_loss and val is not None else None
-        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_stream.every)
+        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_schedule.every)
         if uncertainty is not None and isinstance(self.estimator, RankEstimator):
             self.estimator.see(step, uncertainty)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z
@@ -462,7 +462,7 @@ class ADIW(nn.Module):
         memory is short, call this before each training pass, under the same autocast. ``run`` replaces
         ``evaluate_validation``, for example by a CUDA graph of it.
         """
-        self.val_stream.refresh(self.evaluate_validation if run is None else run)
+        self.val_schedule.refresh(self.evaluate_validation if run is None else run)
 
     @torch.no_grad()
     def evaluate_validation(self) -> None:
@@ -472,11 +472,11 @@ class ADIW(nn.Module):
 
     def _evaluate_trusted(self, outputs: Any, processes: Processes, on_graphs: bool) -> None:
         """Evaluate the next trusted samples, unless they are trained on, and compare all losses with theirs."""
-        if self.val_stream.evaluated and on_graphs:
+        if self.val_schedule.evaluated and on_graphs:
             self._evaluations(self.evaluator.precision_of(outputs), processes, self._dtype)
-        elif self.val_stream.evaluated:
+        elif self.val_schedule.evaluated:
             evaluate = partial(self.evaluator.evaluate, outputs=outputs, dtype=self._dtype)
-            self.val_stream.evaluate_next(evaluate, processes)
+            self.val_schedule.evaluate_next(evaluate, processes)
         if isinstance(self.estimator, RankEstimator) and not self.weight_state.is_stream:
             device = self.weight_state.weight_slots.device
             with no_autocast(device.type):
@@ -484,11 +484,11 @@ class ADIW(nn.Module):
 
     def _refit_ranks(self) -> None:
         assert isinstance(self.estimator, RankEstimator)
-        self.estimator.refit(self.weight_state, None if self.estimator.joined else self.val_stream.batch())
+        self.estimator.refit(self.weight_state, None if self.estimator.joined else self.val_schedule.batch())
 
     def outdates_graphs(self) -> bool:
         """Whether this step has less to do than the earlier ones, so that graphs of them should be captured again."""
-        return self.record.ends_early_steps(self.val_stream.steps)
+        return self.record.ends_early_steps(self.val_schedule.steps)
 
     def _drop_graphs(self) -> None:
         """After tensors that the graphs read or write were replaced."""
@@ -508,7 +508,7 @@ class ADIW(nn.Module):
             train, factors = ranks.labels[:-1], ranks.factors
             trusted = self._trusted_labels(ranks)
             self._missing_classes = warn_of_missing_classes(trusted, train, factors, self._missing_classes)
-        figures = self.weight_state.summary(self.val_stream, self.bound, self.estimator.last)
+        figures = self.weight_state.summary(self.val_schedule, self.bound, self.estimator.last)
         return self.alarm_checks.check(self, figures, self.bound, groups)
 
     def verdict(
@@ -532,12 +532,12 @@ class ADIW(nn.Module):
         """The labels of all trusted samples (m,), -1 for one that was not trained on yet; None if unknown."""
         if ranks.is_trusted is not None:
             return ranks.labels[ranks.is_trusted]
-        if self.val_stream.refresh_size == len(self.val_stream):
-            return self.val_stream.group
+        if self.val_schedule.refresh_size == len(self.val_schedule):
+            return self.val_schedule.group
         return self._cached_labels()
 
     def _cached_labels(self) -> Tensor | None:
-        return class_labels(self.val_stream.cached) if self.evaluator.forward is None else None
+        return class_labels(self.val_schedule.cached) if self.evaluator.forward is None else None
 
     def stationarity(self, learning_rate: float) -> Stationarity:
         """Theorem 1's quantities for the last step: call it between ``loss.backward()`` and ``zero_grad()``."""
@@ -562,13 +562,15 @@ class ADIW(nn.Module):
         self._coming.clear()
         self._drop_graphs()
 
-    def _settings(self, val_stream: ValidationStream, state: WeightState) -> str:
-        sizes = f"val_batch={val_stream.batch_size}, val_refresh={val_stream.refresh_size}"
-        stream = f"{sizes}, val_every={val_stream.every}"
+    def _settings(self, val_schedule: ValidationSchedule, state: WeightState) -> str:
+        sizes = f"val_batch={val_schedule.batch_size}, val_refresh={val_schedule.refresh_size}"
+        schedule = f"{sizes}, val_every={val_schedule.every}"
         loop = f"steps={self.steps}, warmup_steps={state.warmup_steps}, exact={self.exact}"
         kind = f", unit={self.unit}, num_train=None" if state.is_stream else ""
         caution = ", cautious" if self.cautious else ""
-        return f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {stream}, {self.limits}{kind}{caution})"
+        return (
+            f"ADIW({self.divergence or 'ranks'}, {self.transform}, {loop}, {schedule}, {self.limits}{kind}{caution})"
+        )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ADIW:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

@@ -22,7 +22,7 @@ from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.step import Step
 from adiw.reweighting.transforms import TransformedBatch
-from adiw.reweighting.validation_stream import ValidationBatch
+from adiw.reweighting.validation_schedule import ValidationBatch
 from adiw.reweighting.weight_state import WeightState
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked

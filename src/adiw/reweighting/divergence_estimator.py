@@ -20,7 +20,7 @@ from adiw.reweighting.transforms import LossValue, Transform, TransformedBatch
 
 if TYPE_CHECKING:
     from adiw.reweighting.step import Step
-    from adiw.reweighting.validation_stream import ValidationBatch
+    from adiw.reweighting.validation_schedule import ValidationBatch
     from adiw.reweighting.weight_state import WeightState
 
 

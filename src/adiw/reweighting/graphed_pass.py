@@ -12,7 +12,7 @@ from torch.nn.modules import module as torch_module
 from adiw.distributed.process_group import Processes
 from adiw.reweighting.cuda_graphs import GraphedCalls, NotCaptured
 from adiw.reweighting.model_evaluator import EvaluatedBatch, ModelEvaluator, Precision
-from adiw.reweighting.validation_stream import ValidationStream
+from adiw.reweighting.validation_schedule import ValidationSchedule
 
 MOST_CHANGES = 8  # of the model, after which its passes stay eager
 LARGE = 256 * 2**20  # bytes of parameters: a longer pass takes longer than its launches, and a graph holds memory
@@ -21,7 +21,7 @@ INTERNAL = frozenset(vars(nn.Module()))  # attributes that every module has, its
 
 
 class GraphedPass:
-    """``val_stream.evaluate_next`` as a CUDA graph, after a few eager calls.
+    """``val_schedule.evaluate_next`` as a CUDA graph, after a few eager calls.
 
     The graph has the selection and the forward pass; in a single process also the criterion and the storing, if the
     criterion is a module of PyTorch. Others run eagerly: they may be any function, with settings that change. The
@@ -29,28 +29,28 @@ class GraphedPass:
     model stay eager.
     """
 
-    def __init__(self, evaluator: ModelEvaluator, val_stream: ValidationStream) -> None:
-        self.evaluator, self.val_stream = evaluator, val_stream
+    def __init__(self, evaluator: ModelEvaluator, val_schedule: ValidationSchedule) -> None:
+        self.evaluator, self.val_schedule = evaluator, val_schedule
         self.calls = GraphedCalls("passes over the trusted samples")
         self.fingerprint: Any = None
         self.changes = 0
 
     def __call__(self, precision: Precision, processes: Processes, dtype: torch.dtype) -> None:
-        device = self.val_stream.order.device
+        device = self.val_schedule.order.device
         if self.calls.reason is None:
             self._follow_changes()
         if processes.size == 1 and _is_of_pytorch(self.evaluator.criterion):
             self.calls(partial(self._run_and_store, precision, processes, dtype), (), device, key=(precision, dtype))
             return
         (index, evaluated), _ = self.calls(partial(self._run, precision, processes), (), device, key=precision)
-        self.val_stream.store(index, self.evaluator.transformed(evaluated, dtype), processes)
+        self.val_schedule.store(index, self.evaluator.transformed(evaluated, dtype), processes)
 
     def clear(self) -> None:
-        """Drop the graphs, after tensors of the validation stream were replaced."""
+        """Drop the graphs, after tensors of the validation schedule were replaced."""
         self.calls.clear()
 
     def _run(self, precision: Precision, processes: Processes) -> tuple[Tensor, EvaluatedBatch]:
-        index, samples = self.val_stream.next_samples(processes)
+        index, samples = self.val_schedule.next_samples(processes)
         evaluated = self.evaluator.run_in_evaluation_mode(samples, precision)
         if evaluated.features is None:  # now: a replay does not call the hook
             evaluated = evaluated._replace(features=self.evaluator.transform.take_output())
@@ -58,12 +58,12 @@ class GraphedPass:
 
     def _run_and_store(self, precision: Precision, processes: Processes, dtype: torch.dtype) -> None:
         index, evaluated = self._run(precision, processes)
-        self.val_stream.store(index, self.evaluator.transformed(evaluated, dtype), processes)
+        self.val_schedule.store(index, self.evaluator.transformed(evaluated, dtype), processes)
 
     def _follow_changes(self) -> None:
         """Drop the graphs if the model has changed; stop capturing if it cannot be captured."""
-        if self.val_stream.host_work is not None:
-            self.calls.reason = self.val_stream.host_work  # known when the samples were read: no warning
+        if self.val_schedule.host_work is not None:
+            self.calls.reason = self.val_schedule.host_work  # known when the samples were read: no warning
             return
         try:
             found = fingerprint(self.evaluator.model, self.evaluator.transform)

@@ -19,7 +19,7 @@ from adiw.reweighting.summary import Summary, summarise
 
 if TYPE_CHECKING:
     from adiw.reweighting.divergence_estimator import EstimationResult
-    from adiw.reweighting.validation_stream import ValidationStream
+    from adiw.reweighting.validation_schedule import ValidationSchedule
 
 NAN = float("nan")
 FILLS = (PADDING, NAN, 0, NAN, *[-1] * 5)  # of index, losses, sizes and columns, where a process has fewer samples
@@ -242,7 +242,7 @@ class WeightState(nn.Module):
 
     def summary(
         self,
-        val_stream: ValidationStream | None = None,
+        val_schedule: ValidationSchedule | None = None,
         bound: float | None = None,
         last: EstimationResult | None = None,
     ) -> Summary:
@@ -252,7 +252,7 @@ class WeightState(nn.Module):
         """
         self._raise_bad_indices()
         num_train = warn_of_nonfinite("training", self.nonfinite, self._warned, named=not self.is_stream)
-        counts = None if val_stream is None else val_stream.nonfinite
+        counts = None if val_schedule is None else val_schedule.nonfinite
         num_val = 0 if counts is None else warn_of_nonfinite("validation", counts, self._warned)
         figures: dict[str, Any] = summarise(self.weights, bound, last)
         return Summary(steps=int(self.seen_steps), nonfinite_train=num_train, nonfinite_val=num_val, **figures)

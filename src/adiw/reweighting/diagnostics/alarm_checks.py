@@ -87,7 +87,7 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     Trusted samples that are trained on have those of their training passes, -1 before the first. Others are
     evaluated, in one process only: with several, the model may be sharded, and not all of them call ``summary``.
     """
-    record, stream = method.record, method.val_stream
+    record, stream = method.record, method.val_schedule
     if record.joined:
         labels, predicted = (x[:-1][record.is_trusted].cpu() for x in (record.labels, record.predicted))
         return (labels, predicted) if bool((labels >= 0).any()) else None

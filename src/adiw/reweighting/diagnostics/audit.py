@@ -195,7 +195,7 @@ def losses_at(place: Any, losses: Tensor, targets: Tensor | None) -> Losses | No
 
 def trusted_in_training(reweight: Any) -> Tensor | None:
     """(num_train,) which training samples are trusted ones; None if the trusted samples are not trained on."""
-    val_set = getattr(getattr(reweight, "val_stream", None), "dataset", None)
+    val_set = getattr(getattr(reweight, "val_schedule", None), "dataset", None)
     if not isinstance(val_set, TrustedSamples):
         return None
     is_trusted = torch.zeros(len(reweight.weights), dtype=torch.bool)

@@ -96,7 +96,7 @@ def verdict_of(
             "was trained on"
         )
     trusted = trusted_predictions(method)
-    rows = method.val_stream.batch_size
+    rows = method.val_schedule.batch_size
     shift, after = find_shift(
         method.record, method.weights, None if trusted is None else trusted[0][trusted[0] >= 0], rows
     )

@@ -39,7 +39,7 @@ class ValidationBatch:
     newest: Tensor  # (refresh_size, d) z of the samples that were evaluated last
 
 
-class ValidationStream(nn.Module):
+class ValidationSchedule(nn.Module):
     """Cycles through the validation set in one shuffled order: ``refresh`` samples in every ``every``-th step.
 
     A step's batch is the last ``batch`` samples that were evaluated. With refresh = batch and every = 1 all of them
@@ -49,7 +49,7 @@ class ValidationStream(nn.Module):
 
     The inputs are moved to the device once when they fit in ``cache_bytes`` and do not change when they are read
     again; others are read by a DataLoader. ``workers`` processes read them (0: the training process). Without
-    ``evaluated`` they are not read at all, and the stream only counts steps. With ``elements``, z of a sample is the
+    ``evaluated`` they are not read at all, and only steps are counted. With ``elements``, z of a sample is the
     losses of so many of its elements, nan behind the last.
     """
 
@@ -210,13 +210,13 @@ class ValidationStream(nn.Module):
         kinds: dict[str, Any] = {"z": (Tensor, NoneType), "group": (Tensor, NoneType), "steps": int}
         if not isinstance(state, dict) or not all(isinstance(state.get(key), kind) for key, kind in kinds.items()):
             raise ValueError(
-                f"this is not the state of a validation stream: expected {', '.join(kinds)}, got {state!r}"
+                f"this is not the state of a validation schedule: expected {', '.join(kinds)}, got {state!r}"
             )
         device = self.order.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
         self.steps, self.refreshed, self._loaded = state["steps"], False, None
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ValidationStream:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ValidationSchedule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = self.order.device
         self.z = None if self.z is None else fn(self.z)
