@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from adiw.experiments.shared_gpu import CONTROL, PIPES, shared_gpu
+from adiw.cli.sweep import Where
+from adiw.experiments.recipes import Part, plan
+from adiw.experiments.run import Engine
+from adiw.experiments.shared_gpu import CONTROL, PIPES, processes_to_share, shared_gpu
+from tests.experiments.small_sweeps import small, sweep
 
 
 @pytest.fixture
@@ -60,8 +64,45 @@ def test_one_process_several_gpus_and_a_choice_of_the_user_need_none(
 
 def test_where_it_does_not_start_processes_take_turns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (log.parent / CONTROL).write_text("#!/bin/sh\nexit 1\n")
-    with shared_gpu(2):
+    with shared_gpu(2) as shared:
+        assert not shared
         assert PIPES not in os.environ
     monkeypatch.setenv("PATH", str(log.parent / "nowhere"))
-    with shared_gpu(2):
+    with shared_gpu(2) as shared:
+        assert not shared
         assert PIPES not in os.environ
+
+
+def test_small_networks_share_a_gpu_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    assert processes_to_share(["lenet5"] * 40) == 12
+    assert processes_to_share(["lenet5", "mlp", "mlp"]) == 3
+    assert processes_to_share(["lenet5", "resnet18"]) == 1
+    assert processes_to_share([]) == 1
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    assert processes_to_share(["mlp"] * 40) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "side_by_side", "starts", "expected"),
+    [(None, None, True, 2), (None, None, False, 1), (None, 3, True, 1), (4, None, True, 4), (4, None, False, 4)],
+)
+def test_a_sweep_on_one_gpu_takes_several_processes_where_they_can_share_it(
+    log: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: int | None,
+    side_by_side: int | None,
+    starts: bool,
+    expected: int,
+) -> None:
+    if not starts:
+        (log.parent / CONTROL).write_text("#!/bin/sh\nexit 1\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(Engine, "resolve_device", lambda self: torch.device("cuda"))
+    recipe = small(tmp_path)
+    work = sweep(recipe, tmp_path / "out", side_by_side)
+    work.engine = Engine()
+    with Where("local", given, None, 0).open(work, plan(recipe, Part())) as executor:
+        assert work.processes == expected
+        assert (executor is None) == (expected == 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ from adiw.experiments.resume import open_sweep
 from adiw.experiments.run import WORKERS, Engine, Interrupted
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import SettingsError, unknown
-from adiw.experiments.shared_gpu import shared_gpu
+from adiw.experiments.shared_gpu import processes_to_share, shared_gpu
 from adiw.experiments.sweep import STOPPED, Sweep
 from adiw.reports.folders import read_sweep
 from adiw.reports.grid import to_text
@@ -53,9 +53,9 @@ class Where:
             raise SettingsError(f"--gpus-per-run must be above 0 and at most 1, got {self.gpus_per_run:g}")
 
     @contextmanager
-    def open(self, work: Sweep, runs: int) -> Iterator[Executor | None]:
-        """An executor for this number of runs; None to compute them in this process."""
-        if self.executor == "ray" and runs:
+    def open(self, work: Sweep, left: list[Planned]) -> Iterator[Executor | None]:
+        """An executor for the runs that are left; None to compute them in this process."""
+        if self.executor == "ray" and left:
             from adiw.experiments.ray_executor import RayExecutor
 
             if work.engine.device is not None and work.engine.device.index is not None:
@@ -63,17 +63,22 @@ class Where:
                     f"--device {work.engine.device}: Ray chooses the GPU of each run; use --device cuda"
                 )
             with RayExecutor(0.0 if _on_cpu(work.engine) else self.gpus_per_run) as cluster:
-                work.processes = min(cluster.slots, runs)
+                work.processes = min(cluster.slots, len(left))
                 yield cluster
             return
-        work.processes = self._processes(work, runs)
-        if work.processes == 1:
-            yield None
-            return
-        spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
-        share = nullcontext() if _on_cpu(work.engine) else shared_gpu(work.processes)
-        with share, LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
-            yield processes
+        work.processes, sharing = self._processes(work, len(left)), 1
+        on_gpu = work.engine.resolve_device().type == "cuda"
+        if on_gpu and work.processes == 1 and self.processes is None and work.side_by_side is None:
+            sharing = processes_to_share(job.settings.model for job in left)
+        with shared_gpu(max(work.processes, sharing) if on_gpu else 1) as shared:
+            if shared and sharing > 1:
+                work.processes, work.side_by_side = sharing, 1
+            if work.processes == 1:
+                yield None
+                return
+            spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
+            with LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
+                yield processes
 
     def _processes(self, work: Sweep, runs: int) -> int:
         """The given number; otherwise as many as use the whole machine, or one if runs share a process."""
@@ -241,8 +246,8 @@ def _time(work: Sweep, planned: list[Planned], bar: Progress) -> bool:
 def _run(work: Sweep, planned: list[Planned], bar: Progress, name: str, limit: Budget | None, where: Where) -> bool:
     """Run what has not ended, within the time limit, and report the counts; true if all are done."""
     states = {job: work.ended(job) or "left" for job in planned}
-    runs = list(states.values()).count("left")
-    with where.open(work, runs) as executor, bar, StopRequest(STOPPED) as stop_requested:
+    left = [job for job, state in states.items() if state == "left"]
+    with where.open(work, left) as executor, bar, StopRequest(STOPPED) as stop_requested:
 
         def stop() -> bool:
             return stop_requested() or (limit is not None and limit.spent())

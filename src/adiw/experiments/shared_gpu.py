@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -14,27 +14,35 @@ import torch
 CONTROL = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"  # read by the service and by its clients
 PATIENCE = 30.0  # seconds for the service to start or to end
+SMALL = ("lenet5", "mlp")  # networks that leave most of a GPU idle
+MOST = 12  # processes: three times the throughput of runs in one process, by benchmarks/many_runs.py
+
+
+def processes_to_share(models: Iterable[str]) -> int:
+    """How many processes train runs of these networks on one GPU together: several for small ones, else one."""
+    runs = list(models)
+    return max(1, min(len(runs), MOST, len(os.sched_getaffinity(0)))) if set(runs) <= set(SMALL) else 1
 
 
 @contextmanager
-def shared_gpu(processes: int) -> Iterator[None]:
+def shared_gpu(processes: int) -> Iterator[bool]:
     """Run MPS for the processes that start within this context, if there are several and the machine has one GPU.
 
     Without it, kernels of different processes take turns on the GPU. Nothing changes where it is not installed, is
-    running already, or does not start.
+    running already, or does not start. Gives whether it was started.
     """
     wanted = processes > 1 and torch.cuda.device_count() == 1 and "CUDA_VISIBLE_DEVICES" not in os.environ
     if not wanted or PIPES in os.environ or shutil.which(CONTROL) is None:
-        yield
+        yield False
         return
     with tempfile.TemporaryDirectory(prefix="adiw-mps-", ignore_cleanup_errors=True) as folder:
         added = {PIPES: folder, LOGS: folder}
         if not _control(added, "-d"):
-            yield
+            yield False
             return
         os.environ.update(added)
         try:
-            yield
+            yield True
         finally:
             for name in added:
                 del os.environ[name]
