@@ -226,17 +226,21 @@ def test_after_the_early_steps_graphs_do_not_record_losses(
 ) -> None:
     monkeypatch.setattr(sample_record, "EARLY_STEPS", 20)
     recorded: list[bool] = []
-    write = sample_record.write_by_index
+    steps: list[bool] = []  # that are not replayed
+    write, write_step = sample_record.write_by_index, sample_record.SampleRecord.write
+    monkeypatch.setattr(sample_record.SampleRecord, "write", lambda *given: (steps.append(True), write_step(*given)))
     monkeypatch.setattr(sample_record, "write_by_index", lambda *given: (recorded.append(True), write(*given)))
     runs: list[Run] = []
     log = simulate_graphs(monkeypatch, lambda: runs[-1].state())
     for eager in (True, False):
         recorded.clear()
+        steps.clear()
         runs.append(Run(**given))
         with always_eager() if eager else nullcontext():
             runs[-1].train(nothing, steps=50)
     assert len(recorded) == 2 * (WARM_UP + 1)  # both batch sizes are captured once in the early steps
-    assert len(runs[1].reweight._estimations.graphs) == 2  # those that were captured again
+    assert len(steps) == 2 * (WARM_UP + 2)  # and once more afterwards
+    assert len(runs[1].reweight._estimations.graphs) == 2
     assert log.count("replay") > 20
     early = [run.reweight.record.early for run in runs]
     assert torch.equal(early[0].nan_to_num(-1), early[1].nan_to_num(-1))

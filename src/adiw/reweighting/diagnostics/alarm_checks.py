@@ -87,15 +87,15 @@ def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
     Trusted samples that are trained on have those of their training passes, -1 before the first. Others are
     evaluated, in one process only: with several, the model may be sharded, and not all of them call ``summary``.
     """
-    record, stream = method.record, method.val_schedule
+    record, schedule = method.record, method.val_schedule
     if record.joined:
         labels, predicted = (x[:-1][record.is_trusted].cpu() for x in (record.labels, record.predicted))
         return (labels, predicted) if bool((labels >= 0).any()) else None
     processes = method.weight_state.processes
     if processes is None or processes.size > 1:
         return None
-    index = stream.order[:MOST_TRUSTED].sort().values
-    found = evaluate_dataset(method.evaluator, method.evaluator.model, stream.dataset, index)
+    index = schedule.order[:MOST_TRUSTED].sort().values
+    found = evaluate_dataset(method.evaluator, method.evaluator.model, schedule.dataset, index)
     if found.right is None or found.targets is None or found.predicted is None:
         return None
     return found.targets, found.predicted
