@@ -73,36 +73,58 @@ def test_where_it_does_not_start_processes_take_turns(log: Path, monkeypatch: py
         assert PIPES not in os.environ
 
 
+GIB = 2**30
+
+
+def machine(monkeypatch: pytest.MonkeyPatch, cores: int, free: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 80 * GIB))
+
+
 def test_small_networks_share_a_gpu_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    machine(monkeypatch, 16, 70 * GIB)
     assert processes_to_share(["lenet5"] * 40) == 12
     assert processes_to_share(["lenet5", "mlp", "mlp"]) == 3
     assert processes_to_share(["lenet5", "resnet18"]) == 1
     assert processes_to_share([]) == 1
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert processes_to_share(["mlp"] * 40) == 2
+
+
+@pytest.mark.parametrize(("cores", "free", "expected"), [(2, 70, 2), (16, 11, 5), (16, 1, 1)])
+def test_each_process_has_a_core_and_memory(
+    monkeypatch: pytest.MonkeyPatch, cores: int, free: int, expected: int
+) -> None:
+    machine(monkeypatch, cores, free * GIB)
+    assert processes_to_share(["mlp"] * 40) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "side_by_side", "starts", "expected"),
-    [(None, None, True, 2), (None, None, False, 1), (None, 3, True, 1), (4, None, True, 4), (4, None, False, 4)],
+    ("given", "share", "starts", "expected"),
+    [
+        (None, None, True, 3),
+        (None, None, False, 1),
+        (None, 1 / 2, True, 2),
+        (None, 1 / 2, False, 2),
+        (None, 1.0, True, 1),
+        (4, None, True, 4),
+        (4, None, False, 4),
+    ],
 )
 def test_a_sweep_on_one_gpu_takes_several_processes_where_they_can_share_it(
     log: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     given: int | None,
-    side_by_side: int | None,
+    share: float | None,
     starts: bool,
     expected: int,
 ) -> None:
     if not starts:
         (log.parent / CONTROL).write_text("#!/bin/sh\nexit 1\n")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    machine(monkeypatch, 3, 70 * GIB)
     monkeypatch.setattr(Engine, "resolve_device", lambda self: torch.device("cuda"))
     recipe = small(tmp_path)
-    work = sweep(recipe, tmp_path / "out", side_by_side)
+    work = sweep(recipe, tmp_path / "out")
     work.engine = Engine()
-    with Where("local", given, None, 0).open(work, plan(recipe, Part())) as executor:
+    with Where("local", given, share, 0).open(work, plan(recipe, Part())) as executor:
         assert work.processes == expected
         assert (executor is None) == (expected == 1)

@@ -46,9 +46,7 @@ WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_inta
 
 
 class TrainingRun:
-    """A run in progress. ``queue_epoch`` queues an epoch on the device, ``collect_epoch`` waits for it.
-
-    Meanwhile other runs may queue their epochs: on a GPU each run has its own stream.
+    """A run in progress, an epoch at a time. On a GPU it has its own stream: the default one cannot be captured.
 
     Args:
         settings, splits: the run and its data.
@@ -160,7 +158,6 @@ class TrainingRun:
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
         self.nonfinite = 0.0  # losses so far that were not finite
-        self.stats = torch.zeros(0)
 
     @contextmanager
     def on_stream(self) -> Iterator[None]:
@@ -206,12 +203,12 @@ class TrainingRun:
         self.tell(what, done, total)
         self.stop.in_one_process()
 
-    def queue_epoch(self) -> None:
-        """Queue an epoch of training, or the rest of a resumed one, and its evaluation on the device.
+    def train_epoch(self) -> Row:
+        """Train for an epoch, or the rest of a resumed one, and evaluate: its row of metrics.
 
         After ``Stopped``, ``state`` and ``position`` are those between two steps of the epoch.
         """
-        loop, _, rate = self.phase()
+        loop, samples, rate = self.phase()
         done, self.resumed_steps = self.resumed_steps, 0
         with self.on_stream():
             begins = done == 0 and loop is self.fine_tuning and self.epoch == self.train_epochs
@@ -222,26 +219,7 @@ class TrainingRun:
                 torch.manual_seed(self.process_seed())
             loop.run_epoch(self.epoch, done)
             self._evaluate()
-            self.stats = self._stats(loop)
-
-    def process_seed(self) -> int:
-        """Own dropout in each process, the same when an epoch is repeated."""
-        return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
-
-    def _evaluate(self) -> None:
-        """Queue an evaluation. One that is stopped is repeated: the random numbers that it drew are put back."""
-        random = torch.get_rng_state()
-        try:
-            self.evaluation.queue()
-        except Stopped:
-            torch.set_rng_state(random)
-            raise
-
-    def collect_epoch(self) -> Row:
-        """Wait for the queued epoch and return its row of metrics."""
-        loop, samples, _ = self.phase()
-        with self.on_stream():
-            loss, nonfinite, train_accuracy, *figures = self.stats.tolist()
+            loss, nonfinite, train_accuracy, *figures = self._stats(loop).tolist()
             if len(self.evaluation.right):
                 self.held_out.append(self.evaluation.right.bool().cpu())
         evaluated, weights = figures[: self.evaluation.figures.numel()], figures[self.evaluation.figures.numel() :]
@@ -260,6 +238,19 @@ class TrainingRun:
             if self.epoch in snapshot_epochs(self.epochs):
                 self.history[self.epoch] = self.weights().cpu()
         return row
+
+    def process_seed(self) -> int:
+        """Own dropout in each process, the same when an epoch is repeated."""
+        return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
+
+    def _evaluate(self) -> None:
+        """Queue an evaluation. One that is stopped is repeated: the random numbers that it drew are put back."""
+        random = torch.get_rng_state()
+        try:
+            self.evaluation.queue()
+        except Stopped:
+            torch.set_rng_state(random)
+            raise
 
     def predict(self, samples: Samples | ImageFiles) -> Tensor:
         """The predicted class of each of these samples, (n,) on the CPU, by the network of the best or last epoch."""
