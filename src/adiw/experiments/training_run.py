@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -32,7 +31,7 @@ from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.diagnostics.alarms import Alarm
-from adiw.reweighting.diagnostics.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
+from adiw.reweighting.diagnostics.audit import by_quick_model, first_losses, make_audit
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples
 from adiw.reweighting.diagnostics.quick_model import draw_samples
 from adiw.reweighting.progress import at_most_every
@@ -265,33 +264,22 @@ class TrainingRun:
 
     def audit(self) -> Audit:
         """The audit of the training samples, with the network of the best or last epoch."""
-        splits, data = self.splits, self.splits.data
-        last = self.evaluate_samples(splits.train)
-        count, unseen = len(splits.train), self._unseen_losses()
-        losses, trusted = last.losses, None
-        if self.method.trains_on != "trusted":  # val-only has no history of the other samples
-            history = self.reweight.weight_state.history
-            further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
-            means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
-            place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
-            compared = means if unseen is None else unseen  # of the training samples, and of further trusted ones
-            labels = torch.cat([splits.train.y, splits.trusted.y])[: len(compared)]
-            losses, trusted = means[:count], losses_at(place, compared, labels)
-        source, numbering = data.find(splits.shifted.keep)
-        made = make_audit(
-            losses,
-            last,
-            None if unseen is None else unseen[:count],
+        splits, data, keep = self.splits, self.splits.data, self.splits.shifted.keep
+        source, numbering = data.find(keep)
+        all_used = self.method.trains_on != "trusted"  # val-only has no history of the other samples
+        place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(len(splits.train), None)
+        return make_audit(
+            self.reweight.weight_state.history if all_used else None,
+            self.evaluate_samples(splits.train),
+            self._unseen_losses(),
+            torch.cat([splits.train.y, splits.trusted.y]),
+            place if all_used else None,
+            None if data.describe is None else lambda i: data.describe(int(keep[i])),  # type: ignore[misc]
             self.tell,
             is_trusted=splits.is_trusted.numpy(),
-            trusted=trusted,
             source=source.numpy(),
             numbering=numbering,
         )
-        if data.describe is None:
-            return made
-        keep = splits.shifted.keep.tolist()
-        return replace(made, columns={i: data.describe(keep[i]) for i in made.order[:FIRST].tolist()})
 
     def _unseen_losses(self) -> Tensor | None:
         """(n,) losses of ``mixed`` by networks that were not trained on the sample; None if they are not known.
