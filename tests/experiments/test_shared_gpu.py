@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,27 +74,36 @@ def test_where_it_does_not_start_processes_take_turns(log: Path, monkeypatch: py
         assert PIPES not in os.environ
 
 
-GIB = 2**30
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
+    """Set the number of cores, and what the driver answers: the free memory in units of 2^20 bytes."""
+
+    def change(cores: int, answer: str) -> None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+        command = tmp_path / "nvidia-smi"
+        command.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        command.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    return change
 
 
-def machine(monkeypatch: pytest.MonkeyPatch, cores: int, free: int) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 80 * GIB))
-
-
-def test_small_networks_share_a_gpu_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine(monkeypatch, 16, 70 * GIB)
+def test_small_networks_share_a_gpu_and_others_do_not(machine: Callable[[int, str], None]) -> None:
+    machine(16, "70000")
     assert processes_to_share(["lenet5"] * 40) == 12
     assert processes_to_share(["lenet5", "mlp", "mlp"]) == 3
     assert processes_to_share(["lenet5", "resnet18"]) == 1
     assert processes_to_share([]) == 1
 
 
-@pytest.mark.parametrize(("cores", "free", "expected"), [(2, 70, 2), (16, 11, 5), (16, 1, 1)])
+@pytest.mark.parametrize(
+    ("cores", "answer", "expected"),
+    [(2, "70000", 2), (16, "11000", 5), (16, "1000", 1), (16, "[N/A]", 12), (16, "", 12)],
+)
 def test_each_process_has_a_core_and_memory(
-    monkeypatch: pytest.MonkeyPatch, cores: int, free: int, expected: int
+    machine: Callable[[int, str], None], cores: int, answer: str, expected: int
 ) -> None:
-    machine(monkeypatch, cores, free * GIB)
+    machine(cores, answer)
     assert processes_to_share(["mlp"] * 40) == expected
 
 
@@ -111,6 +121,7 @@ def test_each_process_has_a_core_and_memory(
 )
 def test_a_sweep_on_one_gpu_takes_several_processes_where_they_can_share_it(
     log: Path,
+    machine: Callable[[int, str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     given: int | None,
@@ -120,7 +131,7 @@ def test_a_sweep_on_one_gpu_takes_several_processes_where_they_can_share_it(
 ) -> None:
     if not starts:
         (log.parent / CONTROL).write_text("#!/bin/sh\nexit 1\n")
-    machine(monkeypatch, 3, 70 * GIB)
+    machine(3, "70000")
     monkeypatch.setattr(Engine, "resolve_device", lambda self: torch.device("cuda"))
     recipe = small(tmp_path)
     work = sweep(recipe, tmp_path / "out")

@@ -27,8 +27,17 @@ def processes_to_share(models: Iterable[str]) -> int:
     runs = list(models)
     if not runs or not set(runs) <= set(SMALL):
         return 1
-    free, _ = torch.cuda.mem_get_info()
-    return max(1, min(len(runs), MOST, len(os.sched_getaffinity(0)), free // MEMORY))
+    return max(1, min(len(runs), MOST, len(os.sched_getaffinity(0)), _free_memory() // MEMORY))
+
+
+def _free_memory() -> int:
+    """Free bytes of the GPU. They are asked of the driver: a CUDA context of this process could keep MPS out."""
+    command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        return int(answer.split()[0]) * 2**20
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return MOST * MEMORY  # unknown
 
 
 @contextmanager
