@@ -145,8 +145,8 @@ class Audit:
 
     def save(self, folder: str | Path, top: int | None = None, title: str = "Label audit") -> None:
         """Write audit.csv with all samples and audit.html, a page with the first ones, into a folder."""
-        page = import_module("adiw.reports.audit_page")  # a later layer, which needs the packages of adiw[cli]
-        page.save(self, Path(folder), top, title)
+        reports = import_module("adiw.reports.audit")  # a later layer, which needs the packages of adiw[cli]
+        reports.save(self, Path(folder), top, title)
 
 
 def ranking_quality(losses: Array, wrong: Array) -> tuple[float, float]:

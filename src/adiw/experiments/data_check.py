@@ -100,22 +100,15 @@ def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Find
     missing = [name for name, a, b in zip(classes, *counts, strict=True) if int(a) and not int(b)]
     figures = {**asdict(found), "train": shares[0], "trusted": shares[1], "missing": missing}
     words = _words(found)
+    text = f"training and trusted samples do not differ significantly in their class mix ({words})"
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         names = f"no trusted sample is of class {', '.join(missing[:5])}{more}"
-        return Finding(
-            "class mix", True, f"{names}: add trusted samples of each class that matters ({words})", figures
-        )
-    if found.p_value < LEVEL:
+        text = f"{names}: add trusted samples of each class that matters ({words})"
+    elif found.p_value < LEVEL:
         text = f"the trusted samples have another class mix than the training samples ({words}): the weights will "
-        advice = "follow it, so check that it is that of the data on which the model is used"
-        return Finding("class mix", True, text + advice, figures)
-    return Finding(
-        "class mix",
-        False,
-        f"training and trusted samples do not differ significantly in their class mix ({words})",
-        figures,
-    )
+        text += "follow it, so check that it is that of the data on which the model is used"
+    return Finding("class mix", bool(missing) or found.p_value < LEVEL, text, figures)
 
 
 def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, progress: OnProgress) -> Finding:
@@ -125,11 +118,11 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, prog
     pairs = [(digest, label) for digest, label in zip(_digests(train, progress), train.y.tolist(), strict=True)]
     copies = [label in label_of[digest] for digest, label in pairs if digest in label_of]
     figures = {"copies": len(copies), "other_label": copies.count(False)}
-    if not copies:
-        return Finding("duplicates", False, "no training sample is an exact copy of a trusted sample", figures)
-    text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
-    advice = "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
-    return Finding("duplicates", True, text + advice, figures)
+    text = "no training sample is an exact copy of a trusted sample"
+    if copies:
+        text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
+        text += "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
+    return Finding("duplicates", bool(copies), text, figures)
 
 
 def _digests(samples: Samples | ImageFiles, progress: OnProgress) -> list[bytes]:

@@ -15,7 +15,6 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
-from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture, compiled
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -26,6 +25,7 @@ from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import ResumableGenerator, from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
+from adiw.reweighting.look_ahead import ComingBatch, Run, coming_batches
 from adiw.reweighting.loss_shapes import (
     Criterion,
     CriterionLosses,
