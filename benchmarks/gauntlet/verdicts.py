@@ -30,13 +30,14 @@ from benchmarks.gauntlet.watched import ENDS, FIELDS, JOINED, judge, row_of
 RESULTS = Path(__file__).with_name("verdicts_by_fold.jsonl")
 
 
-def pooled(name: str, folds: list[Record]) -> Comparison:
-    """The method against a reference on the held-out samples of all folds."""
-    own, other = ([value for fold in folds for value in fold["held_out"][which]] for which in ("adiw", name))
-    if isinstance(own[0], str):
-        right, others = (torch.tensor([value == "1" for value in values]) for values in (own, other))
-        return compare_rates(name, right, others)
-    return compare_losses(name, torch.tensor(own), torch.tensor(other))
+def pooled(folds: list[Record]) -> list[Comparison]:
+    """The method against each reference on the held-out samples of all folds."""
+    outcomes = {name: [each for fold in folds for each in fold["held_out"][name]] for name in folds[0]["held_out"]}
+    if isinstance(outcomes["adiw"][0], str):
+        right = {name: torch.tensor([each == "1" for each in values]) for name, values in outcomes.items()}
+        return compare_rates(right.pop("adiw"), right)
+    losses = {name: torch.tensor(values) for name, values in outcomes.items()}
+    return compare_losses(losses.pop("adiw"), losses)
 
 
 def verdict(folds: list[Record]) -> Record:
@@ -45,11 +46,10 @@ def verdict(folds: list[Record]) -> Record:
     The truth has means over the folds: their networks are tested on the same samples, so the mean of the ends of
     their intervals is an interval, too.
     """
-    names = folds[0]["settings"]["references"]
-    held_out = [pooled(name, folds) for name in names]
+    held_out = pooled(folds)
     test = [
         {end: sum(fold["test"][position][end] for fold in folds) / len(folds) for end in ENDS}
-        for position in range(len(names))
+        for position in range(len(held_out))
     ]
     head = {field: folds[0][field] for field in FIELDS[:3]}
     return head | {"answer": answer_of(held_out), "held_out": [row_of(each) for each in held_out], "test": test}

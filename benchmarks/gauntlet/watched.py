@@ -116,7 +116,7 @@ def judged(watched: Watched, references: dict[str, Tensor], split: Split, count:
     """How a training did on ``count`` held-out samples and on the test samples after them, beside references."""
     test = replace(split, x_test=split.x_test[count:], y_test=split.y_test[count:])
     own, targets, classes = watched.predicted, split.y_test, split.num_classes
-    compared = [compare(n, own[count:], p[count:], test.y_test, classes) for n, p in references.items()]
+    compared = compare(own[count:], {n: p[count:] for n, p in references.items()}, test.y_test, classes)
     figures = alarms.class_figures(replace(watched, predicted=own[count:]), test) if classes else {}
     return {
         "held_out": {
@@ -145,8 +145,9 @@ def outcomes(predicted: Tensor, targets: Tensor, classes: int | None) -> str | l
     return [float(f"{error:.6g}") for error in (predicted - targets).square().tolist()]
 
 
-def compare(name: str, own: Tensor, other: Tensor, targets: Tensor, classes: int | None) -> Comparison:
-    """Predictions of the method and of a reference for the same samples."""
+def compare(own: Tensor, others: dict[str, Tensor], targets: Tensor, classes: int | None) -> list[Comparison]:
+    """Predictions of the method and of references for the same samples."""
     if classes:
-        return compare_rates(name, own == targets, other == targets)
-    return compare_losses(name, (own - targets).square(), (other - targets).square())
+        return compare_rates(own == targets, {name: other == targets for name, other in others.items()})
+    errors = {name: (other - targets).square() for name, other in others.items()}
+    return compare_losses((own - targets).square(), errors)

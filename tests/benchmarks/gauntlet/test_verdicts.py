@@ -35,7 +35,7 @@ def test_verdicts_are_recorded_fold_by_fold_with_their_truth(tiny: str, folds: i
     for method in ("default", "kl"):
         own = [record for record in records if record["method"] == method]
         assert [record["fold"] for record in own] == list(range(folds))
-        pooled = verdicts.pooled("uniform", own)
+        pooled = verdicts.pooled(own)[0]
         assert pooled.n == (round(0.3 * trusted) if folds == 1 else trusted)
         digits = "".join(record["held_out"]["uniform"] for record in own)
         assert pooled.score == pytest.approx(100 * digits.count("1") / len(digits))
@@ -62,7 +62,7 @@ def test_squared_errors_are_recorded_of_a_regression(monkeypatch: pytest.MonkeyP
     json.dumps(records)
     errors = records[0]["held_out"]
     apart = [b - a for a, b in zip(errors["adiw"], errors["mixed"], strict=True)]
-    assert verdicts.pooled("mixed", records).difference == pytest.approx(sum(apart) / len(apart))
+    assert verdicts.pooled(records)[-1].difference == pytest.approx(sum(apart) / len(apart))
     assert records[0]["faults"].keys() == {"worse than uniform"}
 
 
