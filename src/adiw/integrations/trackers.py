@@ -68,7 +68,7 @@ class MLflow:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run = self._run or self._start()
-        self._mlflow.log_metrics(values, step, run_id=self._run.info.run_id)
+        self._mlflow.log_metrics(dict(values), step, run_id=self._run.info.run_id)
 
     def close(self, failed: bool = False) -> None:
         if self._run is not None:
@@ -85,7 +85,7 @@ class MLflow:
         if found:
             return self._mlflow.start_run(found[0].info.run_id)
         run = self._mlflow.start_run(run_name=self._folder.name, tags={"adiw.folder": folder})
-        self._mlflow.log_params(self._settings)
+        self._mlflow.log_params(dict(self._settings))
         return run
 
 
