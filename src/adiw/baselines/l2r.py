@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from adiw.baselines.functional_model import GradientBaseline
 from adiw.matching.weight_limits import rescale_to_mean_one
-from adiw.reweighting.step import Step
+from adiw.reweighting.step import Step, zero_where_not
 
 
 class L2R(GradientBaseline):
@@ -44,7 +43,7 @@ class L2R(GradientBaseline):
         theta = self.functional.theta()
         direction = self.functional.validation_gradient(theta, self.val_schedule, outputs, step.processes)
         products = self.functional.jvp(theta, batch, outputs, direction)
-        products = torch.where(step.local_finite, products, 0).clamp_min(0)
+        products = zero_where_not(step.local_finite, products).clamp_min(0)
         (products,) = step.processes.gather([products], [0])
         weights = rescale_to_mean_one(products, float("inf"), step.is_sample)  # n times the w that sums to one
         return self.weight_state.store(step, weights, step.finite)

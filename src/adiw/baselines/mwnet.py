@@ -15,7 +15,7 @@ from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.extra_state import from_one_value, one_value
 from adiw.reweighting.loss_shapes import Criterion
 from adiw.reweighting.model_evaluator import move_to_device_of
-from adiw.reweighting.step import Step
+from adiw.reweighting.step import Step, zero_where_not
 
 HIDDEN = 100
 
@@ -76,7 +76,7 @@ class MWNet(GradientBaseline):
     def _batch_weights(self, step: Step, losses: Tensor, outputs: Any, batch: Any) -> Tensor:
         if step.starts_group:
             self.functional.refuse_batch_norm()
-        values = torch.where(step.local_finite, losses, 0).detach()
+        values = zero_where_not(step.local_finite, losses).detach()
         self._learn(step, values, batch, outputs)
         (weights,) = step.processes.gather([self._evaluate(values).detach()], [1.0])
         return self.weight_state.store(step, weights, step.finite)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -159,8 +159,8 @@ def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def autocast(device: torch.device, bf16: bool) -> AbstractContextManager[Any]:
-    """Autocast to bfloat16, or full precision."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+    """Autocast to bfloat16, or no autocast."""
+    return torch.autocast(device.type, dtype=torch.bfloat16) if bf16 else nullcontext()
 
 
 def why_not_captured(device: torch.device, reweight: Any) -> str | None:

@@ -427,10 +427,12 @@ class ADIW(nn.Module):
         uncertainty: Tensor | None = None,
     ) -> tuple[WeightedMean, EstimationResult | None]:
         """One step with evaluated trusted samples. A CUDA graph calls it with tensors of its own."""
-        step = self.weight_state.count(replace(batch, index=index, losses=losses, sizes=sizes))
+        if not (index is batch.index and losses is batch.losses and sizes is batch.sizes):
+            batch = replace(batch, index=index, losses=losses, sizes=sizes)
+        step = self.weight_state.count(batch)
         val = self.val_schedule.batch() if self.val_schedule.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
-        val_losses = val.newest[:, 0] if by_loss and val is not None else None
+        val_losses = val.newest if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_schedule.every)
         if uncertainty is not None and isinstance(self.estimator, RankEstimator):
             self.estimator.see(step, uncertainty)

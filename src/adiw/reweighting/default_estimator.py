@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.matching.batches import known_finite, none_if_true
+from adiw.matching.batches import none_if_true
 from adiw.matching.groups import group_sum
 from adiw.matching.loss_ranks import (
     RankWeights,
@@ -190,7 +190,7 @@ class RankEstimator(nn.Module):
             known = state.seen_samples > LOOK[1] * state.num_train
             share = (TRUSTED_SHARE * self.predicted_errors * known).to(old.dtype)
             weights = torch.lerp(weights, trusted.to(old.dtype) * self.trusted_only, share)
-        return Estimate(weights, estimates, None if known_finite(train.z) else step.finite)
+        return Estimate(weights, estimates, step.finite)
 
     def _record(self, step: Step, train: TransformedBatch) -> None:
         """Store the losses and labels of the samples of a step."""

@@ -89,7 +89,8 @@ class DivergenceEstimator(nn.Module):
         self, step: Step, train: TransformedBatch, val: ValidationBatch | None, state: WeightState
     ) -> Estimate:
         assert val is not None
-        batches = match(train.z, val.z, train.group, val.group, self.transform.num_groups, self.transform.minimum)
+        limits = (self.transform.num_groups, self.transform.minimum)
+        batches = match(train.z, val.z, train.group, val.group, *limits, kept=val.kept)
         generator = self.randomness.generator
         if self.learner is not None and not self.memory:
             self.memory = start_memory(self.learner, batches, generator)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from adiw.matching.batches import finite_mask
 from adiw.matching.groups import group_sum
 from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.dataset_cache import map_tensors
@@ -38,7 +39,9 @@ class ComingBatch:
                 f"these {len(losses)} samples are not the next {len(self.mean.slope)} of look_ahead: train on its "
                 "batches in their order"
             )
-        finite = self.mean.finite & (losses.detach().abs() < torch.inf)
+        finite = finite_mask(losses.detach())
+        if self.mean.finite is not None:
+            finite = self.mean.finite if finite is None else self.mean.finite & finite
         return replace(self.mean, finite=finite)(losses, outputs)
 
 
@@ -69,14 +72,15 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
     losses, device = torch.cat([part.losses for part in parts]), parts[0].losses.device
     number = torch.cat([torch.full((n,), i, device=device) for i, n in enumerate(counts)])  # of each sample's batch
     columns = [_cat(column) for column in zip(*(part.columns for part in parts), strict=True)]
-    index, sizes = _cat([part.index for part in parts]), _cat([part.sizes for part in parts])
+    index, sizes = _cat([part.index for part in parts]), _sizes(parts)
     batch = method.weight_state.gather(index, losses, method, sizes, [*columns, number])
     *columns, numbers = batch.columns
     batch = replace(batch, columns=columns)
     mean = method.weighted_mean(batch, parts[0].outputs, can_capture(device), divide=False)
     of_all = torch.ones_like(batch.losses) if batch.sizes is None else batch.sizes
     totals = group_sum(of_all, numbers, len(parts)).clamp_min(1)  # of each batch in all processes
-    slopes, finite = mean.slope.split(counts), mean.finite.split(counts)
+    slopes = mean.slope.split(counts)
+    finite = [None] * len(parts) if mean.finite is None else mean.finite.split(counts)
     return [
         ComingBatch(WeightedMean(slopes[i] / batch.processes.divisor(totals[i]), finite[i]), part.index)
         for i, part in enumerate(parts)
@@ -102,6 +106,13 @@ def _split_index(batch: Any) -> tuple[Any, Any]:
     if isinstance(batch, (tuple, list)) and len(batch) > 2:
         return batch[-1], tuple(batch[:-1])
     raise TypeError("batches have no index: pass those of adiw.Indexed(train_set) as the DataLoader makes them")
+
+
+def _sizes(parts: Sequence[EvaluatedLosses]) -> Tensor | None:
+    """The sizes of all samples; None if they are None for all. Of a batch without sizes all are one."""
+    if all(part.sizes is None for part in parts):
+        return None
+    return torch.cat([torch.ones_like(part.losses) if part.sizes is None else part.sizes for part in parts])
 
 
 def _cat(tensors: Sequence[Tensor | None]) -> Tensor | None:

@@ -13,6 +13,8 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from adiw.argument_checks import kind_of
+from adiw.distributed.process_group import is_initialized
+from adiw.matching.batches import host_can_read, none_if_true
 
 Criterion = Callable[[Any, Any], Any]
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
@@ -43,7 +45,7 @@ class ElementLosses(NamedTuple):
         """The mean loss of each sample."""
         losses, counted = self
         if losses.ndim == 1:
-            if counted is None:
+            if counted is None or _all_count(counted):
                 return SampleLosses(losses, None)
             return SampleLosses(torch.where(counted, losses, torch.nan), counted.to(losses.dtype))
         losses, counted = self.by_row()
@@ -69,6 +71,11 @@ class CriterionLosses(NamedTuple):
     def elements(self, targets: Any) -> ElementLosses:
         """The losses, and which of them count."""
         return ElementLosses(self.losses, self.counted if self.ignored is None else targets != self.ignored)
+
+
+def _all_count(counted: Tensor) -> bool:
+    """Whether all samples count and the host can know it. Several processes need the same form of a batch."""
+    return host_can_read(counted) and not is_initialized() and none_if_true(counted.all()) is None
 
 
 def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementLosses:

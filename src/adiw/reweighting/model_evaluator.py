@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -120,11 +120,12 @@ class ModelEvaluator:
 
     def precision_of(self, outputs: Any) -> Precision:
         """The autocast of the training pass: the current one, or else the dtype of half-precision ``outputs``."""
-        parameter, device_type = next(self.model.parameters(), None), self.device_type(outputs)
+        device_type = self.device_type(outputs)
         if torch.is_autocast_enabled(device_type):
             return device_type, torch.get_autocast_dtype(device_type)
         half = isinstance(outputs, Tensor) and outputs.dtype in (torch.bfloat16, torch.float16)
-        autocast = half and parameter is not None and parameter.dtype == torch.float32
+        parameter = next(self.model.parameters(), None) if half else None
+        autocast = parameter is not None and parameter.dtype == torch.float32
         autocast = autocast and not hasattr(parameter, "device_mesh")  # fully_shard casts the parameters itself
         return device_type, outputs.dtype if autocast else None
 
@@ -136,6 +137,8 @@ class ModelEvaluator:
 
 def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
     """Autocast to this dtype, or no autocast for None."""
+    if dtype is None and not torch.is_autocast_enabled(device_type):
+        return nullcontext()
     # Without the cache: a later training pass must not use copies of the weights that were made without gradients.
     return torch.autocast(device_type, dtype=dtype, enabled=dtype is not None, cache_enabled=False)
 
@@ -145,12 +148,19 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Set every module to evaluation mode, and restore the mode of each afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     for module, _ in modes:
-        module.training = False
+        _set_mode(module, False)
     try:
         yield
     finally:
         for module, mode in modes:
-            module.training = mode
+            _set_mode(module, mode)
+
+
+def _set_mode(module: nn.Module, training: bool) -> None:
+    if type(module).__setattr__ is nn.Module.__setattr__:  # it looks for parameters first: ten times as long
+        module.__dict__["training"] = training
+    else:
+        module.training = training
 
 
 def check_trainable(model: nn.Module) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from adiw.matching.batches import none_if_true
 from adiw.reweighting.loss_shapes import GOLDEN_RATIO
 from adiw.reweighting.sample_index import write_by_index
-from adiw.reweighting.step import Step
+from adiw.reweighting.step import Step, zero_where_not
 
 if TYPE_CHECKING:
     from adiw.reweighting.weight_state import WeightState
@@ -26,7 +26,7 @@ class LossHistory(nn.Module):
     slot of the buffers takes padding and bad indices.
 
     >>> history = LossHistory(3)
-    >>> history.add(torch.tensor([2, 0]), torch.tensor([1.0, 4.0]), torch.tensor([True, True]))
+    >>> history.add(torch.tensor([2, 0]), torch.tensor([1.0, 4.0]), None)
     >>> history.add(torch.tensor([2, 0]), torch.tensor([3.0, torch.nan]), torch.tensor([True, False]))
     >>> history.means()
     tensor([4., nan, 2.])
@@ -40,10 +40,11 @@ class LossHistory(nn.Module):
         self.register_buffer("loss_sums", torch.zeros(num_train + 1))
         self.register_buffer("loss_counts", torch.zeros(num_train + 1, dtype=torch.int32))
 
-    def add(self, index: Tensor, losses: Tensor, finite: Tensor) -> None:
-        """Add the losses (g,) of the samples ``index`` (g,) where ``finite`` (g,) is true."""
-        self.loss_sums.index_add_(0, index, torch.where(finite, losses, 0).to(self.loss_sums.dtype))
-        self.loss_counts.index_add_(0, index, finite.to(self.loss_counts.dtype))
+    def add(self, index: Tensor, losses: Tensor, finite: Tensor | None) -> None:
+        """Add the losses (g,) of the samples ``index`` (g,) where ``finite`` (g,) is true; None: of all."""
+        one = torch.ones_like(index, dtype=self.loss_counts.dtype) if finite is None else finite
+        self.loss_sums.index_add_(0, index, zero_where_not(finite, losses).to(self.loss_sums.dtype))
+        self.loss_counts.index_add_(0, index, one.to(self.loss_counts.dtype))
 
     def means(self, last: Tensor | None = None) -> Tensor:
         """(num_train,) the mean loss, nan for samples without any; ``last`` (num_train,) counts as one more loss."""
@@ -116,13 +117,14 @@ class SampleRecord(nn.Module):
         val_losses: Tensor | None,
         every: int = 1,
     ) -> None:
-        """Record a step: losses (g,) and ``class_columns`` of all processes, and trusted losses (m,) if known.
+        """Record a step: losses (g,) and ``class_columns`` of all processes, and trusted losses (m, 1) if known.
 
         The trusted losses are of the same network in every ``every``-th step only, from the first one on.
         """
         if not state.is_stream:  # whose batches have rows that are no samples
             state.history.add(step.index, losses, step.finite)
-            self._smallest_batch = min(step.count, self._smallest_batch or step.count)
+            if self._smallest_batch is None or step.count < self._smallest_batch:
+                self._smallest_batch = step.count
         if labels is not None and predicted is not None:
             self.labels.index_copy_(0, step.index, labels)
             self.predicted.index_copy_(0, step.index, predicted)
@@ -133,9 +135,10 @@ class SampleRecord(nn.Module):
             self._late = True
             return
         if val_losses is not None and not self.joined:
-            losses = share_smaller(losses, val_losses, step.index)
+            losses = share_smaller(losses, val_losses[:, 0], step.index)
             late = late | ((state.seen_steps - 1) % every != 0)
-        write_by_index(self.early, step.index, losses, step.finite & ~late, step.distinct)
+        used = ~late if step.finite is None else step.finite & ~late
+        write_by_index(self.early, step.index, losses, used, step.distinct)
 
     def known(self) -> Tensor:
         """(num_train,) the training samples with a label and a prediction, trusted samples excluded."""

@@ -31,7 +31,7 @@ class GatheredBatch:
 class Step(GatheredBatch):
     """A batch that was counted. ``index`` is the size of the training set for rows that pad and for bad indices."""
 
-    finite: Tensor  # (g,) whether the loss is finite
+    finite: Tensor | None  # (g,) whether the loss is finite; None if all are and the host knows it
     num_samples: int | Tensor  # of all processes, without padding
     num_train: int  # the size of the training set
     past_warmup: Tensor | None  # a boolean on the device, None if known to be true
@@ -42,9 +42,9 @@ class Step(GatheredBatch):
         return self.index < self.num_train
 
     @property
-    def local_finite(self) -> Tensor:
-        """(n,) whether the loss is finite, for the ``count`` samples of this process."""
-        return self.local(self.finite)
+    def local_finite(self) -> Tensor | None:
+        """(n,) whether the loss is finite, for the ``count`` samples of this process; None if all are known to be."""
+        return None if self.finite is None else self.local(self.finite)
 
     def local(self, values: Tensor) -> Tensor:
         """The rows (n,) of this process in ``values`` (g,)."""
@@ -56,24 +56,30 @@ class WeightedMean:
     """mean(w * loss) of a batch as a function of this process's losses (n,): a sum with constant factors."""
 
     slope: Tensor  # (n,) factor of each loss, zero where the loss is not finite
-    finite: Tensor  # (n,) whether the loss is finite
+    finite: Tensor | None  # (n,) whether the loss is finite; None if all are and the host knows it
 
     @classmethod
     def of(cls, step: Step, weights: Tensor, dtype: torch.dtype, divide: bool = True) -> WeightedMean:
         """From the weights (g,), for losses of this dtype. Without ``divide`` it is a sum."""
-        finite, weights, total = step.local(step.finite), step.local(weights).to(dtype), step.num_samples
+        finite, slope, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
         if step.sizes is not None:
-            weights, total = weights * step.local(step.sizes), step.sizes.sum().clamp_min(1)
-        slope = torch.where(finite, weights, 0)
+            slope, total = slope * step.local(step.sizes), step.sizes.sum().clamp_min(1)
+        slope = zero_where_not(finite, slope)
         return cls(slope / step.processes.divisor(total) if divide else slope, finite)
 
     def clone(self) -> WeightedMean:
-        return WeightedMean(self.slope.clone(), self.finite.clone())
+        return WeightedMean(self.slope.clone(), None if self.finite is None else self.finite.clone())
 
     def __call__(self, losses: Tensor, outputs: Any) -> Tensor:
         """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
-        zero_gradient(outputs, self.finite)
-        return torch.dot(torch.where(self.finite, losses, 0), self.slope)
+        if self.finite is not None:
+            zero_gradient(outputs, self.finite)
+        return torch.dot(zero_where_not(self.finite, losses), self.slope)
+
+
+def zero_where_not(mask: Tensor | None, values: Tensor) -> Tensor:
+    """``values`` where ``mask`` is true, zero elsewhere; a mask of None is true everywhere."""
+    return values if mask is None else torch.where(mask, values, 0)
 
 
 def zero_gradient(outputs: Any, finite: Tensor) -> None:

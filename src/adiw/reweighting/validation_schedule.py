@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
-from adiw.matching.batches import finite_mask
+from adiw.matching.batches import Kept, finite_mask
 from adiw.reweighting.dataset_cache import (
     CACHE_BYTES,
     map_tensors,
@@ -37,6 +37,7 @@ class ValidationBatch:
     z: Tensor  # (m, d), nan where not evaluated yet
     group: Tensor | None  # (m,), None for one group
     newest: Tensor  # (refresh_size, d) z of the samples that were evaluated last
+    kept: Kept | None = field(default=None, repr=False)  # what was computed from ``z`` alone; None: not kept
 
 
 class ValidationSchedule(nn.Module):
@@ -91,6 +92,7 @@ class ValidationSchedule(nn.Module):
         self.refreshed = False  # whether ``refresh`` was called for the coming step
         self.z: Tensor | None = None  # (batch_size, d): d is known after the first evaluation
         self.group: Tensor | None = None
+        self.kept: Kept = {}
         self.cached = read_all(dataset, cache_bytes, workers) if evaluated else None
         self._loaded: Iterator[Any] | None = None
 
@@ -124,15 +126,16 @@ class ValidationSchedule(nn.Module):
             numbers = torch.arange(self.elements, device=self.z.device)
             index = (self.batch_index[:, None] * self.elements + numbers).flatten()
             group = None if self.group is None else self.group.flatten()
-            return ValidationBatch(index, self.z.reshape(-1, 1), group, newest)
-        return ValidationBatch(self.batch_index, self.z, self.group, newest)
+            return ValidationBatch(index, self.z.reshape(-1, 1), group, newest, self.kept)
+        return ValidationBatch(self.batch_index, self.z, self.group, newest, self.kept)
 
     def is_due(self) -> bool:
         """Count a step. Whether it evaluates the next samples: every ``every``-th does, unless ``refresh`` did."""
-        due = not self.refreshed and self._count_step()
+        if not self.refreshed:
+            return self._count_step()
         # Capturing a CUDA graph executes nothing: the step itself follows.
-        self.refreshed = self.refreshed and is_capturing(self.order)
-        return due
+        self.refreshed = is_capturing(self.order)
+        return False
 
     def refresh(self, run: Callable[[], None]) -> None:
         """Call ``run``, which evaluates the next samples, before the step instead of in it, if that is due."""
@@ -152,6 +155,7 @@ class ValidationSchedule(nn.Module):
     def store(self, index: Tensor, evaluated: TransformedBatch, processes: Processes) -> None:
         """Replace the oldest of the batch by the samples ``index``, of which each process evaluated a part."""
         z, group = processes.join(evaluated, self.refresh_size)
+        self.kept = {}
         finite = finite_mask(z)
         if finite is not None:
             finite = finite[:, 0] if z.shape[1] == 1 or self.elements is not None else finite.all(1)
@@ -214,13 +218,14 @@ class ValidationSchedule(nn.Module):
             )
         device = self.order.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
-        self.steps, self.refreshed, self._loaded = state["steps"], False, None
+        self.steps, self.refreshed, self._loaded, self.kept = state["steps"], False, None, {}
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ValidationSchedule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = self.order.device
         self.z = None if self.z is None else fn(self.z)
         self.group = None if self.group is None else fn(self.group)
+        self.kept = {}
         if self.cached is not None:  # to the device, but with the dtypes of the data set
             self.cached = map_tensors(lambda column: column.to(device), self.cached)
         return self

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
-from adiw.matching.batches import none_if_true
+from adiw.matching.batches import finite_mask, none_if_true
 from adiw.reweighting.nonfinite_losses import warn_of_nonfinite
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.sample_record import LossHistory
@@ -166,9 +166,10 @@ class WeightState(nn.Module):
         if not batch.checked:
             index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
-        finite = batch.losses.abs() < torch.inf  # fewer kernels than isfinite
-        bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # a sample without elements has no loss
-        self.nonfinite_slots.index_add_(0, index, bad.to(self.nonfinite_slots.dtype))
+        finite = finite_mask(batch.losses)
+        if finite is not None:
+            bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # without elements there is no loss
+            self.nonfinite_slots.index_add_(0, index, bad.to(self.nonfinite_slots.dtype))
         total = num_samples if batch.processes.size == 1 else (index < self.num_train).sum()
         self.seen_steps.add_(1)
         self.seen_samples.add_(total)
