@@ -403,7 +403,9 @@ class ADIW(nn.Module):
             if self.outdates_graphs():
                 self._estimations.capture_again()
             signature = (batch.count, batch.checked, self._dtype, divide, key)
-            (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
+            (mean, last), shared = self._estimations(work, inputs, device, signature)
+            if self.estimator.last is not last:
+                self.estimator.last = last
             return mean.clone() if shared else mean
 
     def _read_and_estimate(

@@ -108,7 +108,7 @@ def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> Criter
         raise ValueError(
             'criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"'
         )
-    if len(losses) == 0 or (losses.numel() == 0 and counted is None and ignored is None):
+    if losses.shape[0] == 0 or (losses.numel() == 0 and counted is None and ignored is None):
         raise ValueError(f"the batch is empty, losses have shape {tuple(losses.shape)}: there is no loss to weight")
     return CriterionLosses(losses if losses.dtype == torch.float64 else losses.float(), counted, ignored)
 

@@ -90,7 +90,7 @@ def zero_gradient(outputs: Any, finite: Tensor) -> None:
     A weight of zero does not do that: zero times an infinite derivative is not a number.
     """
     if isinstance(outputs, Tensor):
-        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
+        if outputs.requires_grad and outputs.shape[:1] == finite.shape:
             rows = finite.view(-1, *[1] * (outputs.ndim - 1))
             outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
     elif isinstance(outputs, (Mapping, tuple, list)):
