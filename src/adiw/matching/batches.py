@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from adiw.matching.groups import group_numbers, group_sum, is_included, per_sample, same_group
 
-T = TypeVar("T")
-Kept = dict[Hashable, Any]  # what was computed from the trusted samples alone, until they are evaluated again
+Kept = dict[float, Tensor]  # Gaussian kernels between the trusted samples by width, until these are evaluated again
 
 
 class cached_tensor_property:  # noqa: N801 - named like functools.cached_property
@@ -44,7 +43,7 @@ class MatchedBatches:
     membership_val: Tensor | None  # (m,)
     num_groups: int = 1
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of divergences that learn (a critic network)
-    kept: Kept | None = None  # what earlier batches with the same ``z_val`` computed from it; None: not kept
+    kept: Kept | None = None  # those of earlier batches with the same ``z_val``; None: not kept
 
     @cached_tensor_property
     def included_train(self) -> Tensor:
@@ -80,8 +79,7 @@ class MatchedBatches:
     def share_val(self) -> Tensor:
         """(m,) one over the size of each validation sample's group, zero for excluded samples."""
         if self.membership_val is None:
-            number = len(self.z_val)
-            return keep(self.kept, "share", lambda: self.z_val.new_full((number,), 1 / number))
+            return self.z_val.new_full((len(self.z_val),), 1 / len(self.z_val))
         return self.included_val / per_sample(self.num_val, self.membership_val)
 
     def same(self, left: str, right: str) -> Tensor:
@@ -117,17 +115,19 @@ def match(
     num_groups: int = 1,
     minimum: int = 1,
     kept: Kept | None = None,
+    finite: bool = False,
 ) -> MatchedBatches:
     """Match z_train (n, d) with z_val (m, d), and exclude samples that cannot be compared.
 
     These are samples whose z is not finite, and all samples of a group with fewer than ``minimum`` samples on either
-    side (Algorithm 2 needs two). ``kept`` is what earlier calls with the same ``z_val`` computed from it.
+    side (Algorithm 2 needs two). ``kept`` are kernels of earlier calls with the same ``z_val``, all of which is known
+    to be finite; ``finite`` promises the same of ``z_train``.
 
     >>> match(torch.tensor([[0.0], [float("nan")]]), torch.tensor([[1.0]])).group_train
     tensor([ 0, -1])
     """
     if group_train is None and group_val is None and minimum == 1 and z_train.shape[1] == 1:
-        return _match_scalars(z_train, z_val, kept)
+        return _match_scalars(z_train, z_val, kept, finite)
     train, val = _exclude_nonfinite(z_train, group_train), _exclude_nonfinite(z_val, group_val)
     ones_train, ones_val = torch.ones_like(z_train[:, 0]), torch.ones_like(z_val[:, 0])
     enough = (group_sum(ones_train, train, num_groups) >= minimum) & (group_sum(ones_val, val, num_groups) >= minimum)
@@ -177,22 +177,11 @@ def _read(value: Tensor) -> float:
         return math.nan
 
 
-def keep(kept: Kept | None, name: Hashable, make: Callable[[], T]) -> T:
-    """What is kept by this name, made the first time."""
-    if kept is None:
-        return make()
-    if name not in kept:
-        kept[name] = make()
-    found: T = kept[name]
-    return found
-
-
-def _match_scalars(z_train: Tensor, z_val: Tensor, kept: Kept | None) -> MatchedBatches:
+def _match_scalars(z_train: Tensor, z_val: Tensor, kept: Kept | None, finite: bool) -> MatchedBatches:
     """One group of scalars. Excluded z become the largest float for training, its negative for validation."""
-    kept = kept if host_can_read(z_val) else None
-    if known_finite(z_train) and keep(kept, "finite", lambda: known_finite(z_val)):
+    if (finite or known_finite(z_train)) and (kept is not None or known_finite(z_val)):
         # Copies, as nan_to_num makes them: a divergence must not change the tensors of the caller.
-        return MatchedBatches(z_train.clone(), z_val.clone(), None, None, kept=kept)
+        return MatchedBatches(z_train.clone(), z_val.clone(), None, None, kept={} if kept is None else kept)
     train, val = is_finite(z_train), is_finite(z_val)
     train, val = train & val.any(), val & train.any()
     largest = torch.finfo(z_train.dtype).max

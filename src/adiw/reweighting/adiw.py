@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -181,6 +182,14 @@ class ADIW(nn.Module):
         self._one_class = warn_if_one_class(read_labels(val_set) if unread else self._cached_labels())
         self._missing_classes: set[int] = set()  # of the trusted samples, reported by ``summary``
         move_to_device_of(model, self)
+        self._find_parts_quickly()
+
+    def _find_parts_quickly(self) -> None:
+        """Keep the submodules as plain attributes as well: a step reads them often, and nn.Module searches for them.
+
+        It drops a plain attribute when a module is assigned to its name.
+        """
+        vars(self).update(self._modules)
 
     def _reading(self, val_set: Any) -> dict[str, Any]:
         """How trusted samples are read: those that are trained on are evaluated only for a divergence."""
@@ -229,6 +238,7 @@ class ADIW(nn.Module):
         self._evaluations = GraphedPass(self.evaluator, self.val_schedule)
         self.alarm_checks = AlarmChecks()
         self.to(self.weight_state.weight_slots.device)
+        self._find_parts_quickly()
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the estimation with ``torch.compile(*args, **kwargs)``: many small kernels become a few.
@@ -290,7 +300,7 @@ class ADIW(nn.Module):
                 left = self._is_left_to_graph(found, outputs, targets)
                 losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
             else:
-                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
+                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets, self.weight_state.is_alone)
             self.check_call(losses, index, features)
             if found is not None and left:
                 columns = [outputs.detach(), targets, found.counted, None]
@@ -381,7 +391,7 @@ class ADIW(nn.Module):
             self._evaluate_trusted(outputs, batch.processes, on_graphs)
         if isinstance(self.estimator, RankEstimator):
             self.estimator.prepare(outputs, batch.columns[1])
-        with no_autocast(device.type):
+        with no_autocast(device.type) if torch.is_autocast_enabled(device.type) else nullcontext():
             work: Any = partial(self._estimate_and_store, batch, divide)
             inputs: Any = (batch.index, batch.losses, batch.sizes, *batch.columns)
             if found is not None:
@@ -393,7 +403,9 @@ class ADIW(nn.Module):
             if self.outdates_graphs():
                 self._estimations.capture_again()
             signature = (batch.count, batch.checked, self._dtype, divide, key)
-            (mean, self.estimator.last), shared = self._estimations(work, inputs, device, signature)
+            (mean, last), shared = self._estimations(work, inputs, device, signature)
+            if self.estimator.last is not last:
+                self.estimator.last = last
             return mean.clone() if shared else mean
 
     def _read_and_estimate(
@@ -430,10 +442,11 @@ class ADIW(nn.Module):
         if not (index is batch.index and losses is batch.losses and sizes is batch.sizes):
             batch = replace(batch, index=index, losses=losses, sizes=sizes)
         step = self.weight_state.count(batch)
-        val = self.val_schedule.batch() if self.val_schedule.evaluated else None
+        schedule = self.val_schedule
+        val = schedule.batch() if schedule.evaluated else None
         by_loss = isinstance(self.transform, LossValue) and self.unit == "sample"
         val_losses = val.newest if by_loss and val is not None else None
-        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, self.val_schedule.every)
+        self.record.write(self.weight_state, step, losses, label, predicted, val_losses, schedule.every)
         if uncertainty is not None and isinstance(self.estimator, RankEstimator):
             self.estimator.see(step, uncertainty)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z

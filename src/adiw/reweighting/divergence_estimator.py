@@ -90,7 +90,11 @@ class DivergenceEstimator(nn.Module):
     ) -> Estimate:
         assert val is not None
         limits = (self.transform.num_groups, self.transform.minimum)
-        batches = match(train.z, val.z, train.group, val.group, *limits, kept=val.kept)
+        # z may also be that of a separate pass, whose losses may not be finite.
+        finite, kept = False, None
+        if not torch.compiler.is_compiling():
+            finite, kept = step.finite is None and train.z.data_ptr() == step.losses.data_ptr(), val.kept
+        batches = match(train.z, val.z, train.group, val.group, *limits, kept, finite)
         generator = self.randomness.generator
         if self.learner is not None and not self.memory:
             self.memory = start_memory(self.learner, batches, generator)
@@ -130,7 +134,8 @@ class DivergenceEstimator(nn.Module):
         """Keep coefficients and memory for the next step, except during the warm-up."""
         if not self.by_train:
             new = result.params if past_warmup is None else torch.where(past_warmup, result.params, params)
-            self.coefficients.index_copy_(0, val_index, new.to(self.coefficients.dtype))
+            coefficients = self.coefficients
+            coefficients.index_copy_(0, val_index, new.to(coefficients.dtype))
         for key, value in result.memory.items():
             old = self.memory[key]
             old.copy_(value if past_warmup is None else torch.where(past_warmup, value, old))
@@ -151,30 +156,29 @@ def run_estimation(
     generator: Generator,
     all_finite: bool = False,
 ) -> EstimationResult:
-    """``steps`` times params <- project(params - eta gradient).
+    """``steps`` times params <- project(params - eta gradient). Called without gradient.
 
     ``params`` are (n,) or (m,), see ``State``. Those that are nan start from the problem's initial value;
     ``all_finite`` promises that there are none. ``memory`` is that of the last result, empty at first.
     """
-    with torch.no_grad():
-        known = None if all_finite else finite_mask(params)
-        if hasattr(divergence, "learn"):
-            memory = memory or start_memory(divergence, batches, generator)  # type: ignore[arg-type]
-            if memory:  # empty where there is nothing to learn, such as for an exact critic
-                weights = params if known is None else torch.where(known, params, 1)
-                memory = divergence.learn(batches, weights, memory, generator)
-                batches = replace(batches, memory=memory)
-        problem = divergence.problem(batches)
-        start = params if known is None else torch.where(known, params, problem.initial())
-        end = descend(problem, start, divergence.step_size, steps)
-        if batches.membership_train is None:  # all samples are included
-            params = end
-        else:
-            included = batches.included_train if divergence.side == "train" else batches.included_val
-            params, end = torch.where(included, end, params), torch.where(included, end, start)
-        # Negligible weights become zero: they would make denormal gradients, which are many times slower on a CPU.
-        weights = torch.threshold(problem.weights(end), NEGLIGIBLE, 0)
-        return EstimationResult(problem, start, end, params, weights, memory)
+    known = None if all_finite else finite_mask(params)
+    if hasattr(divergence, "learn"):
+        memory = memory or start_memory(divergence, batches, generator)  # type: ignore[arg-type]
+        if memory:  # empty where there is nothing to learn, such as for an exact critic
+            weights = params if known is None else torch.where(known, params, 1)
+            memory = divergence.learn(batches, weights, memory, generator)
+            batches = replace(batches, memory=memory)
+    problem = divergence.problem(batches)
+    start = params if known is None else torch.where(known, params, problem.initial())
+    end = descend(problem, start, divergence.step_size, steps)
+    if batches.membership_train is None:  # all samples are included
+        params = end
+    else:
+        included = batches.included_train if divergence.side == "train" else batches.included_val
+        params, end = torch.where(included, end, params), torch.where(included, end, start)
+    # Negligible weights become zero: they would make denormal gradients, which are many times slower on a CPU.
+    weights = torch.threshold(problem.weights(end), NEGLIGIBLE, 0)
+    return EstimationResult(problem, start, end, params, weights, memory)
 
 
 def start_memory(divergence: Learner, batches: MatchedBatches, generator: Generator) -> dict[str, Tensor]:

@@ -57,7 +57,8 @@ def estimate_weights(
     size = len(z_train if divergence.side == "train" else z_val)
     state = _check_state(state, size, divergence, z_train)
     generator = Generator(z_train.device).manual_seed(0) if generator is None else generator
-    result = run_estimation(divergence, batches, state.params, state.memory, steps, generator)
+    with torch.no_grad():
+        result = run_estimation(divergence, batches, state.params, state.memory, steps, generator)
     weights = torch.where(batches.included_train, result.weights, 0)  # a copy for the caller
     return weights, State(result.params, result.memory)
 

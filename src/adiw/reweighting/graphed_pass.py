@@ -95,13 +95,18 @@ def fingerprint(model: nn.Module, transform: Any) -> tuple[Any, ...]:
     """
     own = getattr(transform, "hook_id", None)
     parts: list[Any] = []
-    for module in model.modules():
+    modules, seen = [model], {id(model)}  # ``model.modules()`` makes names and takes several times as long
+    for module in modules:
         if _has_hooks(module, own):
             raise NotCaptured(f"{type(module).__name__} has forward hooks, which a graph would not call")
+        for child in module._modules.values():
+            if child is not None and id(child) not in seen:
+                seen.add(id(child))
+                modules.append(child)
         parts.append(id(module))
         parts += [_memory(x) for x in module._parameters.values() if x is not None]
         parts += [_memory(x) for x in module._buffers.values() if x is not None]
-        if not _is_metric(type(module)):  # type: ignore[arg-type]
+        if not _is_metric(type(module)):
             parts += _attributes(module)
     return tuple(parts)
 
@@ -127,9 +132,9 @@ def _memory(x: Tensor) -> tuple[Any, ...]:
 def _attributes(module: nn.Module) -> list[Any]:
     """Plain attributes, by name, and the memory of tensors that are not registered."""
     found: list[Any] = []
-    for name, value in vars(module).items():
-        if name in INTERNAL:
-            continue
+    attributes = vars(module)
+    for name in attributes.keys() - INTERNAL:
+        value = attributes[name]
         if isinstance(value, PLAIN):
             found.append((name, value))
         elif isinstance(value, Tensor):

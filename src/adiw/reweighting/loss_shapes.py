@@ -13,8 +13,6 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from adiw.argument_checks import kind_of
-from adiw.distributed.process_group import is_initialized
-from adiw.matching.batches import host_can_read, none_if_true
 
 Criterion = Callable[[Any, Any], Any]
 GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
@@ -41,11 +39,12 @@ class ElementLosses(NamedTuple):
     losses: Tensor  # (n, ...)
     counted: Tensor | None  # (n, ...) booleans: false for padding and ignored elements; None if all count
 
-    def by_sample(self) -> SampleLosses:
-        """The mean loss of each sample."""
+    def by_sample(self, alone: bool = False) -> SampleLosses:
+        """The mean loss of each sample. ``alone`` says that no other process needs the same form of its batch."""
         losses, counted = self
         if losses.ndim == 1:
-            if counted is None or _all_count(counted):
+            readable = alone and counted is not None and counted.is_cpu and not torch.compiler.is_compiling()
+            if counted is None or (readable and bool(counted.all())):
                 return SampleLosses(losses, None)
             return SampleLosses(torch.where(counted, losses, torch.nan), counted.to(losses.dtype))
         losses, counted = self.by_row()
@@ -71,11 +70,6 @@ class CriterionLosses(NamedTuple):
     def elements(self, targets: Any) -> ElementLosses:
         """The losses, and which of them count."""
         return ElementLosses(self.losses, self.counted if self.ignored is None else targets != self.ignored)
-
-
-def _all_count(counted: Tensor) -> bool:
-    """Whether all samples count and the host can know it. Several processes need the same form of a batch."""
-    return host_can_read(counted) and not is_initialized() and none_if_true(counted.all()) is None
 
 
 def element_losses(criterion: Criterion, outputs: Any, targets: Any) -> ElementLosses:
@@ -114,14 +108,14 @@ def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> Criter
         raise ValueError(
             'criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"'
         )
-    if len(losses) == 0 or (losses.numel() == 0 and counted is None and ignored is None):
+    if losses.shape[0] == 0 or (losses.numel() == 0 and counted is None and ignored is None):
         raise ValueError(f"the batch is empty, losses have shape {tuple(losses.shape)}: there is no loss to weight")
     return CriterionLosses(losses if losses.dtype == torch.float64 else losses.float(), counted, ignored)
 
 
-def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
-    """The mean loss of each sample over its elements that count."""
-    return criterion_losses(criterion, outputs, targets).elements(targets).by_sample()
+def sample_losses(criterion: Criterion, outputs: Any, targets: Any, alone: bool = False) -> SampleLosses:
+    """The mean loss of each sample over its elements that count; for ``alone`` see ``by_sample``."""
+    return criterion_losses(criterion, outputs, targets).elements(targets).by_sample(alone)
 
 
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:
@@ -131,7 +125,10 @@ def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tenso
     Traceback (most recent call last):
     ValueError: criterion returned a scalar; expected one loss per sample or element: build it with reduction="none"
     """
-    return sample_losses(criterion, outputs, targets).losses
+    found = criterion_losses(criterion, outputs, targets).elements(targets)
+    if found.losses.ndim > 1 or found.counted is None:
+        return found.by_sample().losses
+    return torch.where(found.counted, found.losses, torch.nan)
 
 
 class DrawnElements(NamedTuple):

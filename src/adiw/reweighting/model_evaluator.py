@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import torch
@@ -146,21 +147,23 @@ def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextM
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Set every module to evaluation mode, and restore the mode of each afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    for module, _ in modes:
-        _set_mode(module, False)
+    modules = list(model.modules())
+    modes = [module.training for module in modules]
+    _set_modes(modules, repeat(False))
     try:
         yield
     finally:
-        for module, mode in modes:
-            _set_mode(module, mode)
+        _set_modes(modules, modes)
 
 
-def _set_mode(module: nn.Module, training: bool) -> None:
-    if type(module).__setattr__ is nn.Module.__setattr__:  # it looks for parameters first: ten times as long
-        module.__dict__["training"] = training
-    else:
-        module.training = training
+def _set_modes(modules: Iterable[nn.Module], modes: Iterable[bool]) -> None:
+    """Set the mode of each module; directly where it is an attribute, for which nn.Module looks ten times as long."""
+    for module, mode in zip(modules, modes, strict=False):
+        attributes = vars(module)
+        if "training" in attributes:
+            attributes["training"] = mode
+        else:  # of a module compiled by TorchScript
+            module.training = mode
 
 
 def check_trainable(model: nn.Module) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from adiw.matching.batches import none_if_true
 from adiw.reweighting.loss_shapes import GOLDEN_RATIO
 from adiw.reweighting.sample_index import write_by_index
-from adiw.reweighting.step import Step, zero_where_not
+from adiw.reweighting.step import Step
 
 if TYPE_CHECKING:
     from adiw.reweighting.weight_state import WeightState
@@ -42,9 +42,11 @@ class LossHistory(nn.Module):
 
     def add(self, index: Tensor, losses: Tensor, finite: Tensor | None) -> None:
         """Add the losses (g,) of the samples ``index`` (g,) where ``finite`` (g,) is true; None: of all."""
-        one = torch.ones_like(index, dtype=self.loss_counts.dtype) if finite is None else finite
-        self.loss_sums.index_add_(0, index, zero_where_not(finite, losses).to(self.loss_sums.dtype))
-        self.loss_counts.index_add_(0, index, one.to(self.loss_counts.dtype))
+        sums, counts = self.loss_sums, self.loss_counts
+        one = torch.ones_like(index, dtype=counts.dtype) if finite is None else finite.to(counts.dtype)
+        losses = losses if finite is None else torch.where(finite, losses, 0)
+        sums.index_add_(0, index, losses.to(sums.dtype))
+        counts.index_add_(0, index, one)
 
     def means(self, last: Tensor | None = None) -> Tensor:
         """(num_train,) the mean loss, nan for samples without any; ``last`` (num_train,) counts as one more loss."""

@@ -64,7 +64,8 @@ class WeightedMean:
         finite, slope, total = step.local_finite, step.local(weights).to(dtype), step.num_samples
         if step.sizes is not None:
             slope, total = slope * step.local(step.sizes), step.sizes.sum().clamp_min(1)
-        slope = zero_where_not(finite, slope)
+        if finite is not None:
+            slope = torch.where(finite, slope, 0)
         return cls(slope / step.processes.divisor(total) if divide else slope, finite)
 
     def clone(self) -> WeightedMean:
@@ -74,7 +75,8 @@ class WeightedMean:
         """The mean as a scalar that is ready for backward, from the losses (n,) and the model's outputs."""
         if self.finite is not None:
             zero_gradient(outputs, self.finite)
-        return torch.dot(zero_where_not(self.finite, losses), self.slope)
+            losses = torch.where(self.finite, losses, 0)
+        return torch.dot(losses, self.slope)
 
 
 def zero_where_not(mask: Tensor | None, values: Tensor) -> Tensor:
@@ -88,7 +90,7 @@ def zero_gradient(outputs: Any, finite: Tensor) -> None:
     A weight of zero does not do that: zero times an infinite derivative is not a number.
     """
     if isinstance(outputs, Tensor):
-        if outputs.requires_grad and outputs.ndim > 0 and len(outputs) == len(finite):
+        if outputs.requires_grad and outputs.shape[:1] == finite.shape:
             rows = finite.view(-1, *[1] * (outputs.ndim - 1))
             outputs.register_hook(lambda gradient: torch.where(rows, gradient, 0))
     elif isinstance(outputs, (Mapping, tuple, list)):

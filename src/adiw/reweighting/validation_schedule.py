@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
-from adiw.matching.batches import Kept, finite_mask
+from adiw.matching.batches import Kept, finite_mask, known_finite
 from adiw.reweighting.dataset_cache import (
     CACHE_BYTES,
     map_tensors,
@@ -37,7 +37,7 @@ class ValidationBatch:
     z: Tensor  # (m, d), nan where not evaluated yet
     group: Tensor | None  # (m,), None for one group
     newest: Tensor  # (refresh_size, d) z of the samples that were evaluated last
-    kept: Kept | None = field(default=None, repr=False)  # what was computed from ``z`` alone; None: not kept
+    kept: Kept | None = field(default=None, repr=False)  # kernels between them; None where z may not be finite
 
 
 class ValidationSchedule(nn.Module):
@@ -92,7 +92,7 @@ class ValidationSchedule(nn.Module):
         self.refreshed = False  # whether ``refresh`` was called for the coming step
         self.z: Tensor | None = None  # (batch_size, d): d is known after the first evaluation
         self.group: Tensor | None = None
-        self.kept: Kept = {}
+        self.kept: Kept | None = None
         self.cached = read_all(dataset, cache_bytes, workers) if evaluated else None
         self._loaded: Iterator[Any] | None = None
 
@@ -155,7 +155,6 @@ class ValidationSchedule(nn.Module):
     def store(self, index: Tensor, evaluated: TransformedBatch, processes: Processes) -> None:
         """Replace the oldest of the batch by the samples ``index``, of which each process evaluated a part."""
         z, group = processes.join(evaluated, self.refresh_size)
-        self.kept = {}
         finite = finite_mask(z)
         if finite is not None:
             finite = finite[:, 0] if z.shape[1] == 1 or self.elements is not None else finite.all(1)
@@ -172,17 +171,20 @@ class ValidationSchedule(nn.Module):
                 column.index_copy_(0, self.oldest_rows, new)
         if self.refresh_size < self.batch_size:
             self.oldest_rows.add_(self.refresh_size).remainder_(self.batch_size)
+        all_new = self.refresh_size == self.batch_size
+        self.kept = {} if (finite is None if all_new else known_finite(self.z)) else None
 
     def next_samples(self, processes: Processes) -> tuple[Tensor, Any]:
         """(index of the next ``refresh_size`` samples, inputs of this process's part of them), on the device."""
-        index = self.order[self.next_positions]
+        positions = self.next_positions
+        index = self.order[positions]
         if self.cached is not None:
             samples = take_rows(self.cached, processes.split(index))
         else:
             if self._loaded is None:
                 self._loaded = self._open_loader(processes)
             samples = map_tensors(lambda x: x.to(index.device, non_blocking=True), next(self._loaded))
-        self.next_positions.add_(self.refresh_size).remainder_(len(self.order))
+        positions.add_(self.refresh_size).remainder_(len(self.order))
         return index, samples
 
     def _open_loader(self, processes: Processes) -> Iterator[Any]:
@@ -218,14 +220,14 @@ class ValidationSchedule(nn.Module):
             )
         device = self.order.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
-        self.steps, self.refreshed, self._loaded, self.kept = state["steps"], False, None, {}
+        self.steps, self.refreshed, self._loaded, self.kept = state["steps"], False, None, None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ValidationSchedule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = self.order.device
         self.z = None if self.z is None else fn(self.z)
         self.group = None if self.group is None else fn(self.group)
-        self.kept = {}
+        self.kept = None
         if self.cached is not None:  # to the device, but with the dtypes of the data set
             self.cached = map_tensors(lambda column: column.to(device), self.cached)
         return self

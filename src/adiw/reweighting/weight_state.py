@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes, current_processes
-from adiw.matching.batches import finite_mask, none_if_true
+from adiw.matching.batches import is_finite, known_finite, none_if_true
 from adiw.reweighting.nonfinite_losses import warn_of_nonfinite
 from adiw.reweighting.sample_index import PADDING, check_index, mask_bad, write_by_index
 from adiw.reweighting.sample_record import LossHistory
@@ -82,6 +82,7 @@ class WeightState(nn.Module):
         self.history = LossHistory(num_train)
         self.largest_batch = 0  # samples of a process that later batches may have, if more than the first ones
         self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
+        self.is_alone = False  # whether a single process trains, known after the first step
         self._started = False
         self._warm = False  # whether the warm-up is known to have ended
         self._warned: dict[str, int] = {}  # counts of losses that were not finite at the last warning
@@ -166,7 +167,7 @@ class WeightState(nn.Module):
         if not batch.checked:
             index, num_bad = mask_bad(index, self.num_train)
             self.bad_indices.add_(num_bad)
-        finite = finite_mask(batch.losses)
+        finite = None if known_finite(batch.losses) else is_finite(batch.losses)
         if finite is not None:
             bad = ~finite if batch.sizes is None else ~finite & (batch.sizes > 0)  # without elements there is no loss
             self.nonfinite_slots.index_add_(0, index, bad.to(self.nonfinite_slots.dtype))
@@ -189,7 +190,7 @@ class WeightState(nn.Module):
         _refuse_join(getattr(evaluator, "given_model", None))
         state, model = self if method is None else method, getattr(evaluator, "model", None)
         starts_group = processes.start(state, losses, model, self.largest_batch)
-        self.processes, self._started = processes, True
+        self.processes, self._started, self.is_alone = processes, True, processes.size == 1
         return processes, starts_group
 
     def current_processes(self) -> Processes:
@@ -229,9 +230,9 @@ class WeightState(nn.Module):
         if past is not None:
             weights, mask = torch.where(past, weights, 1), past if mask is None else mask & past
         write_by_index(self.weight_slots, step.index, weights, mask, step.distinct)
-        if self.estimate_slots is not None:
+        if (slots := self.estimate_slots) is not None:
             assert estimates is not None
-            write_by_index(self.estimate_slots, step.index, estimates, mask, step.distinct)
+            write_by_index(slots, step.index, estimates, mask, step.distinct)
         return weights
 
     def weighted_mean(self, step: Step, weights: Tensor, losses: Tensor, outputs: Any) -> Tensor:
