@@ -47,7 +47,7 @@ class Reference:
         self.ranked = np.sort(known[np.isfinite(known)])
         m, n = np.isfinite(losses).sum(), len(self.ranked)
         parts = min(max(round(2 * np.sqrt(len(losses))), 4), 50)
-        self.table, self.evidence = np.ones(parts), 0.0
+        self.table = np.ones(parts)
         if m and n:
             ranks = sorted(
                 np.mean(self.ranked < x) + np.mean(self.ranked == x) / 2 for x in losses[np.isfinite(losses)]
@@ -58,8 +58,12 @@ class Reference:
             weights = np.where(right >= 0.02, 1 / (1 + np.exp(-20 * (right - 0.65))), 0)
             finite = np.sort(losses[np.isfinite(losses)])
             excess = max(0, max((j + 1) / m - np.mean(self.ranked <= x) for j, x in enumerate(finite)))
-            self.evidence = float(np.clip(m * n / (m + n) * excess**2 - 1, 0, 1))
+            statistic = m * n / (m + n) * excess**2
+            starts = self.evidence > 0 or np.exp(-2 * statistic) <= 1 / m
+            self.evidence = float(np.clip(statistic - 1, 0, 1)) if starts else 0.0
             self.table = 1 + self.evidence * (weights / weights.mean() - 1)
+        else:
+            self.evidence = 0.0
         for_class = [
             self.estimate[[i for i in self.train if self.label[i] == c]].sum() for c in range(len(self.factors))
         ]
@@ -220,6 +224,30 @@ def test_weights_stay_when_the_evidence_ends_unless_trusted_samples_are_trained_
     assert torch.equal(outside.weights, before)
     assert outside.weights[:24].max() < 0.8
     assert joined.weights[:24].min() > 0.9
+
+
+@pytest.mark.parametrize("joined", [None, 40])
+def test_chance_does_not_begin_what_keeps_itself_up(joined: int | None) -> None:
+    """Evidence begins with a p-value of at most 1 / 40, and then stays until the statistic is below one."""
+    reweight = make(torch.linspace(0, 1, 40), num_train=240, joined=joined)
+    ranks, train = reweight.ranks, torch.linspace(0, 1, 240 if joined is None else 200)
+    assert ranks is not None
+
+    def evidence(largest: float) -> float:
+        trusted = largest * torch.linspace(0, 1, 40)
+        losses = train if joined is None else torch.cat([train, trusted])
+        if joined is None:
+            reweight.trust(TensorDataset(trusted, trusted))
+        for _ in range(2):  # joined losses are compared in the next step
+            call(reweight, losses, torch.arange(240))
+        found = reweight.ranks
+        assert found is not None
+        return float(found.evidence)
+
+    statistics = [0.8, 0.72, 0.8, 0.95, 0.8]  # 1.3, 2.6, 1.3, 0.1, 1.3
+    found = [evidence(largest) for largest in statistics]
+    assert found == pytest.approx([0, 1, found[2], 0, 0])
+    assert 0.1 < found[2] < 0.6
 
 
 @pytest.mark.parametrize("nonfinite", [NAN, INF])

@@ -111,6 +111,7 @@ class RankEstimator(nn.Module):
         other.to(self.losses.device)
         other.losses.copy_(self.losses)
         other.labels.copy_(self.labels)
+        other.evidence.copy_(self.evidence)
         other.predicted_errors.copy_(self.predicted_errors)
         if other.uncertainty is not None and self.uncertainty is not None:
             other.uncertainty.copy_(self.uncertainty)
@@ -137,7 +138,7 @@ class RankEstimator(nn.Module):
             val: trusted samples that are not in the training set.
         """
         trusted = self.losses[self.trusted_pool] if val is None else val.z[:, 0]
-        table = rank_weights(self.losses[self.train_pool], trusted)
+        table = rank_weights(self.losses[self.train_pool], trusted, before=self.evidence)
         self.ranked.copy_(table.ranked)
         self.count.copy_(table.count)
         self.rank_weights.copy_(table.weights)
