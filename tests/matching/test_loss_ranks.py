@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import Generator
 
-from adiw.matching.loss_ranks import decreasing, evidence_of_smaller, num_parts, rank_weights
+from adiw.matching.loss_ranks import (
+    decreasing,
+    evidence_of_larger_mean,
+    evidence_of_smaller,
+    num_parts,
+    rank_weights,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 40])
@@ -111,3 +117,24 @@ def test_evidence_starts_where_the_p_value_is_at_most_one_over_m(largest: float,
         assert [float(table.evidence) for table in tables] == pytest.approx([started, kept], abs=1e-4)
         assert [bool(table.weights.eq(1).all()) for table in tables] == [started == 0, kept == 0]
         assert float(rank_weights(train, losses).evidence) == pytest.approx(kept, abs=1e-4)
+
+
+def test_the_evidence_of_a_larger_mean_is_that_of_welchs_test() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    generator = Generator().manual_seed(0)
+    train, trusted = torch.randn(500, generator=generator), 0.3 + 2 * torch.randn(200, generator=generator)
+    expected = stats.ttest_ind(trusted.numpy(), train.numpy(), equal_var=False).statistic
+    assert 1 < expected < 5
+    threshold = float(expected) - 0.4
+    bad = torch.tensor([float("nan"), float("inf")])
+    for more in (bad[:0], bad):
+        found = evidence_of_larger_mean(torch.cat([train, more]), torch.cat([trusted, more]), threshold)
+        assert found.item() == pytest.approx(0.4, abs=1e-4)
+    assert evidence_of_larger_mean(train, trusted, threshold - 1) == 1
+    assert evidence_of_larger_mean(trusted, train, 1.0) == 0
+
+
+def test_without_a_difference_there_is_no_evidence_of_a_larger_mean() -> None:
+    zeros, unknown = torch.zeros(50), torch.full((50,), float("nan"))
+    for train, trusted in ((zeros, zeros), (unknown, zeros), (zeros, unknown), (unknown, unknown)):
+        assert evidence_of_larger_mean(train, trusted, 2.5) == 0

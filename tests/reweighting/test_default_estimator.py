@@ -523,7 +523,13 @@ def test_wrong_labels_that_the_network_does_not_predict_and_rare_classes(kind: s
     assert reweight.ranks.predicted_errors == 0
 
 
-def look(losses: Tensor, uncertainty: Tensor, seen: int, ranks: RankEstimator | None = None) -> RankEstimator:
+def look(
+    losses: Tensor,
+    uncertainty: Tensor,
+    seen: int,
+    ranks: RankEstimator | None = None,
+    unexpected: Tensor | None = None,
+) -> RankEstimator:
     """An estimator with the last 50 of 200 samples trusted, after one look in epoch ``seen``."""
     state = WeightState(200, "")
     state.seen_samples.fill_(200 * seen + 1)
@@ -531,7 +537,9 @@ def look(losses: Tensor, uncertainty: Tensor, seen: int, ranks: RankEstimator | 
     ranks.factors = torch.ones(3)
     ranks.labels.fill_(0)
     assert ranks.uncertainty is not None
+    assert ranks.unexpected is not None
     ranks.losses[:-1], ranks.uncertainty[:-1] = losses, uncertainty
+    ranks.unexpected[:-1] = torch.zeros(200) if unexpected is None else unexpected
     ranks.refit(state)
     return ranks
 
@@ -553,6 +561,18 @@ def test_evidence_of_predicted_errors() -> None:
     assert look(-LARGER, SURE, 40, found).predicted_errors == 1
 
 
+def test_evidence_of_predicted_errors_by_unexpected_errors() -> None:
+    """Nine trusted labels are errors that the network does not expect: a difference of 3.28 standard errors."""
+    errors = torch.where((torch.arange(200) >= 150) & (torch.arange(200) % 6 == 0), 0.9, -0.05)
+    assert look(SURE, SURE, seen=3).predicted_errors == 0
+    found = look(SURE, SURE, 3, unexpected=errors)
+    assert found.predicted_errors.item() == pytest.approx(3.28 - 2.5, abs=0.01)
+    assert look(SURE, LARGER, 3, unexpected=errors).predicted_errors == 0
+    assert look(SURE, SURE, 3, unexpected=-errors).predicted_errors == 0
+    assert look(-LARGER, SURE, 3, unexpected=errors).predicted_errors == 0
+    assert look(SURE, SURE, 6, unexpected=errors).predicted_errors == 0
+
+
 def test_uncertainty_is_needed_until_the_looks_are_over_and_again_in_an_earlier_state() -> None:
     early = look(LARGER, SURE, seen=5)
     assert early.needs_uncertainty
@@ -563,24 +583,28 @@ def test_uncertainty_is_needed_until_the_looks_are_over_and_again_in_an_earlier_
 
 
 def test_predicted_errors_are_part_of_the_state() -> None:
-    found = look(LARGER, SURE, seen=3)
+    found = look(LARGER, SURE, seen=3, unexpected=-SURE)
     other = RankEstimator(200, 50, torch.arange(150, 200), Generator())
     other.load_state_dict(found.state_dict())
     assert other.predicted_errors == 1
+    assert other.unexpected is not None
+    torch.testing.assert_close(other.unexpected[:-1], -SURE)
     moved = found.with_last_losses(RankEstimator(200, 40, torch.arange(160, 200), Generator()))
     assert moved.predicted_errors == 1
     assert moved.uncertainty is not None
+    assert moved.unexpected is not None
     torch.testing.assert_close(moved.uncertainty[:-1], SURE)
+    torch.testing.assert_close(moved.unexpected[:-1], -SURE)
 
 
-def test_uncertainty_is_that_of_the_outputs_of_each_sample() -> None:
+def test_uncertainty_and_unexpected_errors_are_those_of_the_outputs_of_each_sample() -> None:
     logits, labels, _ = task()
     model = Table(logits.float())
     everything = TensorDataset(torch.arange(120), labels)
     for joined in (True, False):
         val_set: Any = Indexed(everything, torch.arange(90, 120)).trusted if joined else everything
         reweight = ADIW(model, CROSS_ENTROPY, val_set, 120)
-        index = torch.tensor([7, 3, 100])
+        index = torch.cat([torch.tensor([7, 3, 100]), (logits.argmax(1) != labels).nonzero()[:1, 0]])
         reweight(model(index), labels[index], index)
         assert reweight.ranks is not None
         if not joined:
@@ -589,4 +613,11 @@ def test_uncertainty_is_that_of_the_outputs_of_each_sample() -> None:
         assert reweight.ranks.uncertainty is not None
         expected = -logits[index].softmax(1).amax(1).log().float()
         torch.testing.assert_close(reweight.ranks.uncertainty[index], expected)
-        assert reweight.ranks.uncertainty.isfinite().sum() == 3
+        assert reweight.ranks.uncertainty.isfinite().sum() == 4
+        wrong = logits[index].argmax(1) != labels[index]
+        assert wrong.any()
+        assert not wrong.all()
+        assert reweight.ranks.unexpected is not None
+        errors = wrong.float() - 1 + logits[index].softmax(1).amax(1).float()
+        torch.testing.assert_close(reweight.ranks.unexpected[index], errors)
+        assert reweight.ranks.unexpected.isfinite().sum() == 4

@@ -88,6 +88,19 @@ def evidence_of_smaller(train: Tensor, trusted: Tensor, threshold: float = EVIDE
     return (_statistic(at_most, valid, count_trusted, ranked, count) - threshold).clamp(0, 1)
 
 
+def evidence_of_larger_mean(train: Tensor, trusted: Tensor, threshold: float) -> Tensor:
+    """Evidence that the mean of trusted samples' values (m,) is larger than that of training samples (n,), a scalar.
+
+    It is zero up to a difference of ``threshold`` standard errors, and one from ``threshold`` + 1 on.
+
+    >>> float(evidence_of_larger_mean(torch.zeros(50), torch.tensor([0.0, 1.0]).repeat(20), 3.0))
+    1.0
+    """
+    (mean, variance), (mean_trusted, variance_trusted) = (_mean_and_variance(values) for values in (train, trusted))
+    error = (variance + variance_trusted).sqrt().clamp_min(1e-12)
+    return ((mean_trusted - mean) / error - threshold).clamp(0, 1)
+
+
 def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
     """p_trusted(y) / p_weighted(y), (C,), from the weight and the number of trusted samples of each class.
 
@@ -181,6 +194,14 @@ def _statistic(at_most: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Te
     excess = (torch.arange(1, len(ordered) + 1, device=ordered.device) / count_trusted - ordered).amax().clamp_min(0)
     size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
     return size * excess.square()
+
+
+def _mean_and_variance(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of the finite values, and its variance, scalars."""
+    finite = values.isfinite()
+    count = finite.sum().clamp_min(2)
+    mean = values.where(finite, 0).sum() / count
+    return mean, (values - mean).square().where(finite, 0).sum() / (count * (count - 1))
 
 
 def _part(rank: Tensor, parts: int) -> Tensor:
