@@ -448,7 +448,9 @@ class ADIW(nn.Module):
         val_losses = val.newest if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, schedule.every)
         if uncertainty is not None and isinstance(self.estimator, RankEstimator):
-            self.estimator.see(step, uncertainty)
+            assert label is not None
+            assert predicted is not None
+            self.estimator.see(step, uncertainty, label != predicted)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last
