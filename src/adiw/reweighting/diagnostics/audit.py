@@ -17,7 +17,7 @@ from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.diagnostics.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.diagnostics.quick_model import comparable_losses, draw_samples, features_of
-from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
+from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed, split_index
 from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.sample_record import EARLY_STEPS, LossHistory
 
@@ -229,13 +229,7 @@ def trusted_in_training(reweight: Any) -> Tensor | None:
 def _batches(loader: Any, index: list[Tensor], inputs: ChosenInputs, device: torch.device) -> Iterator[Any]:
     """Batches on the device without their indices, which are appended to ``index``; ``inputs`` keeps some inputs."""
     for batch in loader:
-        if isinstance(batch, Mapping):
-            rest: Any = {key: value for key, value in batch.items() if key != "index"}
-            found = batch.get("index")
-        else:
-            rest, found = tuple(batch[:-1]), batch[-1] if len(batch) > 2 else None
-        if not isinstance(found, Tensor) or found.is_floating_point():
-            raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
+        found, rest = split_index(batch)
         index.append(found.long().cpu())
         inputs.add(rest[0] if isinstance(rest, tuple) else None, index[-1])
         yield map_tensors(lambda tensor: tensor.to(device), rest)
