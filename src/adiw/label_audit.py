@@ -41,6 +41,11 @@ class Audit:
     columns: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # position -> what the sample is
     more: Mapping[str, Array] = field(default_factory=dict)  # further columns of numbers, (n,) each
 
+    def __str__(self) -> str:
+        what = "labels" if self.classes else "targets"
+        check = self.cutoff or "No cut-off is suggested: the page of save(folder) says why."
+        return f"{len(self.order)} {what} ranked, the least trusted first. {check}"
+
     @property
     def classes(self) -> bool:
         """Whether the targets are classes."""

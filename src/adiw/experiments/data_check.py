@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
+from adiw.data.image_files import read_image
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, without_augmentation
 from adiw.reweighting.diagnostics.quick_model import (
     CHECKS,
@@ -32,6 +33,7 @@ from adiw.reweighting.diagnostics.verdict import LEVEL
 from adiw.reweighting.progress import OnProgress, counted, each, silent
 
 DIGITS = 5  # of probabilities that are compared
+LOOKED_AT = 20  # images whose size is read
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -76,6 +78,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress 
             inputs,
         ),
         _labels(loss_distance(losses[~is_trusted], losses[is_trusted])),
+        *_small_images(train),
         _enough(len(splits.trusted), hold_out),
     ]
 
@@ -86,6 +89,20 @@ def features(samples: Samples | ImageFiles, progress: OnProgress = silent) -> Te
         return features_of(samples.x)
     rows = each(range(len(samples)), progress, "reading, image")
     return torch.cat([features_of(samples[k][0][None]) for k in rows])
+
+
+def _small_images(train: Samples | ImageFiles) -> list[Finding]:
+    """Whether images are less than half as large as what they are scaled to, by the first ones."""
+    if not isinstance(train, ImageFiles):
+        return []
+    side = max(min(read_image(path).size) for path in train.paths[:LOOKED_AT])
+    if 2 * side >= train.size:
+        return []
+    text = f"images of {side} pixels are enlarged to {train.size}: --image-size {side} trains much faster"
+    if train.augment:
+        text += ". Random crops lose most of a small image, and flips change a class that depends on the direction: "
+        text += "--no-augment keeps the images whole"
+    return [Finding("small images", True, text, {"side": side, "size": train.size})]
 
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
