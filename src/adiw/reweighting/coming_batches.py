@@ -72,7 +72,7 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
     losses, device = torch.cat([part.losses for part in parts]), parts[0].losses.device
     number = torch.cat([torch.full((n,), i, device=device) for i, n in enumerate(counts)])  # of each sample's batch
     columns = [_cat(column) for column in zip(*(part.columns for part in parts), strict=True)]
-    index, sizes = _cat([part.index for part in parts]), _sizes(parts)
+    index, sizes = _cat([part.index for part in parts]), _cat([part.sizes for part in parts])
     batch = method.weight_state.gather(index, losses, method, sizes, [*columns, number])
     *columns, numbers = batch.columns
     batch = replace(batch, columns=columns)
@@ -106,13 +106,6 @@ def _split_index(batch: Any) -> tuple[Any, Any]:
     if isinstance(batch, (tuple, list)) and len(batch) > 2:
         return batch[-1], tuple(batch[:-1])
     raise TypeError("batches have no index: pass those of adiw.Indexed(train_set) as the DataLoader makes them")
-
-
-def _sizes(parts: Sequence[EvaluatedLosses]) -> Tensor | None:
-    """The sizes of all samples; None if they are None for all. Of a batch without sizes all are one."""
-    if all(part.sizes is None for part in parts):
-        return None
-    return torch.cat([torch.ones_like(part.losses) if part.sizes is None else part.sizes for part in parts])
 
 
 def _cat(tensors: Sequence[Tensor | None]) -> Tensor | None:
