@@ -223,10 +223,18 @@ def _result(
         **figures,
         "alarms": [] if training is None else [asdict(alarm) for alarm in training.alarms],
         "verdict": None if training is None else verdict_of_run(training),
-        "judged_on": "selection split" if settings.selection else "test set",
+        "judged_on": _judged_on(settings),
         "settings": settings.as_dict(),
         **provenance(device),
     }
+
+
+def _judged_on(settings: Settings) -> str:
+    """What accuracies are measured on. Labels of the test rows of a single table may be wrong, too."""
+    if settings.selection:
+        return "selection split"
+    one_table = settings.dataset == "csv" and settings.path is not None and Path(settings.path).is_file()
+    return "test rows, with the table's labels" if one_table else "test set"
 
 
 class _Running:

@@ -32,7 +32,8 @@ def load_audit(folder: Path) -> Audit:
 def title_of(folder: Path) -> str:
     """The title of a run's audit."""
     run = read_run(folder)
-    return f"Label audit: {run.method} on {run.settings.get('dataset', 'its data')}"
+    data = run.settings.get("path") or run.settings.get("dataset", "its data")
+    return f"Label audit: {run.method} on {data}"
 
 
 def sentences(audit: Audit) -> list[str]:

@@ -144,11 +144,14 @@ def _is_fold_of(run: Trial, other: Trial) -> bool:
 
 def _data(settings: Mapping[str, Any]) -> str:
     """
-    >>> _data({"dataset": "csv", "target": "kind", "shift": "pair:0.3", "lr": 0.1})
-    'csv, target kind, pair:0.3'
+    >>> _data({"dataset": "csv", "path": "my/birds.csv", "target": "kind", "shift": "pair:0.3", "lr": 0.1})
+    'my/birds.csv, target kind, pair:0.3'
     """
     given = {key: settings[key] for key in DATA if settings.get(key) not in (None, 0, "", "none")}
-    named = [str(value) if key in ("dataset", "shift") else f"{key} {value}" for key, value in given.items()]
+    if "path" in given:  # it says what data they are
+        given.pop("dataset", None)
+    shown = ("dataset", "path", "shift")
+    named = [str(value) if key in shown else f"{key} {value}" for key, value in given.items()]
     return ", ".join(named) or "runs"
 
 
