@@ -167,6 +167,13 @@ def test_a_search_does_not_depend_on_the_unit(estimator):
     np.testing.assert_allclose(feet.weights_, metres.weights_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("estimator", [ULSIF(), RULSIF(), KLIEP(), LSIF()], ids=["ulsif", "rulsif", "kliep", "lsif"])
+@pytest.mark.parametrize(("n", "m"), [(1, 2), (2, 1)])
+def test_without_points_to_hold_out_the_width_is_the_median_distance(estimator, n, m):
+    points = np.array([[0.0], [1.0], [3.0]])  # at distances 1, 2 and 3
+    assert clone(estimator).fit(points[:n], points[n:]).width_ == 2
+
+
 def test_block_problem_is_the_divergences_problem():
     train, test = gaussian_shift().sample(5, 50, 20)
     block = build_problem(train, test, WIDTH, 50.0, None)
