@@ -116,8 +116,11 @@ class GraphedCalls:
         self.pool = self.memory
 
     def capture_again(self) -> None:
-        """Drop all graphs, after the functions have less to do: the next call of each captures it."""
-        self.graphs = {}
+        """Drop all graphs, after the functions have less to do: the next call of each captures it.
+
+        A pool without graphs cannot be captured into while a result is still in its memory, so they get a new one.
+        """
+        self.graphs, self.pool = {}, self.memory
 
     def __call__(
         self,
