@@ -11,7 +11,6 @@ import argparse
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,9 @@ import adiw
 from adiw.label_audit import ranking_quality
 from benchmarks.gauntlet import records
 from benchmarks.gauntlet.alternatives import FOLDS, joined, out_of_fold, train_uniform
-from benchmarks.gauntlet.halves import read_halves
-from benchmarks.gauntlet.task import Length, MissingError, Sources, Split, Task
+from benchmarks.gauntlet.command import add_options, chosen_tasks, make
+from benchmarks.gauntlet.running import Result, Skipped, Unit
+from benchmarks.gauntlet.task import Length, MissingError, Sources, Split
 from benchmarks.gauntlet.tasks import TASKS
 from benchmarks.gauntlet.training import criterion_for, fit, outputs_of
 from benchmarks.record import RESULTS, describe
@@ -88,28 +88,39 @@ METHODS: dict[str, Callable[[Split, Length], Scores]] = {
 }
 
 
-def measure(task: Task, method: str, seed: int, sources: Sources) -> dict[str, Any] | None:
-    """The record of one run, the mean over the splits of the seed; None where no label is wrong."""
-    splits = task.splits(sources, seed)
+def measure(unit: Unit, sources: Sources) -> list[Result]:
+    """The record of one run, the mean over the splits of the seed; none where no label is wrong."""
+    (name, method, seed), *_ = unit
+    task = TASKS[name]
+    torch.set_num_threads(1)
+    try:
+        splits = task.splits(sources, seed)
+    except MissingError as error:
+        return [Skipped(name, str(error))]
     if not splits[0].wrong.any():
-        return None
+        return []
     torch.manual_seed(seed)
     start, found = time.process_time(), []
     for split in splits:
-        scores, figures = METHODS[method](split, task.length)
+        try:
+            scores, figures = METHODS[method](split, task.length)
+        except MissingError as error:
+            return [Skipped(method, str(error))]
         quality = ranking_quality(scores, split.wrong.numpy())
         found.append(dict(zip(FIGURES, quality, strict=True)) | figures)
     names = dict.fromkeys(name for figures in found for name in figures)
-    return {
-        "task": task.name,
-        "method": method,
-        "seed": seed,
-        "metrics": {n: round(float(np.mean([f[n] for f in found if n in f])), 5) for n in names},
-        "settings": {"task": task.settings()},
-        "cpu_seconds": round(time.process_time() - start, 2),
-        "time": datetime.now(UTC).isoformat("T", "seconds"),
-        **describe("adiw", "scikit-learn", "cleanlab"),
-    }
+    return [
+        {
+            "task": name,
+            "method": method,
+            "seed": seed,
+            "metrics": {n: round(float(np.mean([f[n] for f in found if n in f])), 5) for n in names},
+            "settings": {"task": task.settings()},
+            "cpu_seconds": round(time.process_time() - start, 2),
+            "time": datetime.now(UTC).isoformat("T", "seconds"),
+            **describe("adiw", "scikit-learn", "cleanlab"),
+        }
+    ]
 
 
 def table(found: dict[records.Key, dict[str, Any]], tasks: list[str]) -> str:
@@ -149,31 +160,28 @@ def _mean(found: dict[records.Key, dict[str, Any]], tasks: list[str], method: st
 
 def main(given: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.audit", description=__doc__)
-    parser.add_argument("--half", choices=("development", "confirmation"), default="development")
-    parser.add_argument("--task", action="append", choices=TASKS, metavar="NAME", help="this task; may be repeated")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=Sources.data, help="folder with fashion-mnist")
-    parser.add_argument("--tables", type=Path, default=Sources.tables, help="folder with adult and employment")
-    parser.add_argument("--results", type=Path, default=RESULTS / "audit.jsonl")
-    parser.add_argument("--table", action="store_true", help="print the table of what is recorded, and run nothing")
+    parser.add_argument("--method", action="append", choices=METHODS, help="[default: all]")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to N-1 [default: 3]")
+    add_options(parser, RESULTS / "audit.jsonl")
     arguments = parser.parse_args(given)
-    torch.set_num_threads(1)
-    tasks = [name for name in read_halves()[arguments.half] if not arguments.task or name in arguments.task]
-    found, sources = records.read(TASKS, arguments.results), Sources(arguments.data, arguments.tables)
-    keys = [(task, method, seed) for seed in range(arguments.seeds) for task in tasks for method in METHODS]
-    for task, method, seed in [] if arguments.table else keys:
-        if (task, method, seed) in found:
-            continue
-        try:
-            record = measure(TASKS[task], method, seed, sources)
-        except MissingError as error:
-            print(f"skipped {task}, {method}: {error}", flush=True)
-            continue
-        if record is not None:
-            records.append(record, arguments.results)
-            found[task, method, seed] = record
-            print(f"{task} {method} {seed}: {record['metrics']}", flush=True)
-    print(table(found, tasks))
+    tasks = chosen_tasks(arguments.half, arguments.task)
+    found = records.read(TASKS, arguments.results)
+    units: list[Unit] = [
+        [(task, method, seed)]
+        for seed in range(arguments.seeds)
+        for task in tasks
+        for method in arguments.method or METHODS
+        if (task, method, seed) not in found
+    ]
+    failed = 0 if arguments.table else make(measure, units, arguments, line)
+    print(table(records.read(TASKS, arguments.results), tasks))
+    if failed:
+        raise SystemExit(f"{failed} runs failed: the same command makes them again")
+
+
+def line(record: records.Record) -> str:
+    """What is printed of a record."""
+    return f"{record['task']} {record['method']} {record['seed']}: {record['metrics']}"
 
 
 if __name__ == "__main__":

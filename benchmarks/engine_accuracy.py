@@ -33,8 +33,7 @@ def train(candidate: Candidate, given: dict[str, Any], splits: Splits, device: t
     with job.on_stream():
         candidate.change(job)
     for _ in range(job.epochs):
-        job.queue_epoch()
-        job.collect_epoch()
+        job.train_epoch()
     accuracies, seconds = (
         [row[key] for row in rows] for rows, key in ((job.metrics, "accuracy"), (job.timing, "train_seconds"))
     )

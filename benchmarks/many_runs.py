@@ -1,10 +1,10 @@
 """The time of an epoch of many runs of Fashion-MNIST that share one device, by the ways to run them.
 
-    python benchmarks/many_runs.py [--ways alone automatic] [--runs 12] [--epochs 30] [--budget 60] [--out DIR]
+    python benchmarks/many_runs.py [--ways alone "12 processes"] [--runs 12] [--epochs 30] [--budget 60] [--out DIR]
 
 Runs of ADIW-KL under 40% wrong labels, with the evaluation of each epoch. Without the data, random images of the same
 shape are used. The time is taken between the moments when 40% and 90% of all epochs are done: by then
-all processes have begun, and the number of runs side by side is found.
+all processes have begun.
 """
 
 from __future__ import annotations
@@ -40,26 +40,13 @@ SIZES = (60_000, 10_000)
 
 @dataclass(frozen=True)
 class Way:
-    """How runs share the device.
+    """How many processes share the device, with a run each."""
 
-    side_by_side: as for ``Sweep``; None finds the number.
-    processes: each with its own share of the runs.
-    """
-
-    side_by_side: int | None
     processes: int = 1
-    compiled: bool = False
     runs: int | None = None  # instead of all
 
 
-WAYS = {
-    "alone": Way(1, runs=1),
-    "automatic, compiled": Way(None, compiled=True),
-    "automatic": Way(None),
-    "4 processes": Way(1, processes=4),
-    "4 processes, 3 side by side": Way(3, processes=4),
-    "12 processes": Way(1, processes=12),
-}
+WAYS = {"alone": Way(runs=1), **{f"{number} processes": Way(number) for number in (2, 4, 8, 12)}}
 
 
 class Generated:
@@ -118,12 +105,12 @@ def measure(
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        engine = Engine(device, 0, True, way.compiled, log=lines.append)
-        sweep = Sweep(open_sweep(recipe, part.changes, Path(folder)), None, engine, way.side_by_side, way.processes)
+        engine = Engine(device, 0, log=lines.append)
+        sweep = Sweep(open_sweep(recipe, part.changes, Path(folder)), None, engine, way.processes)
         if way.processes == 1:
             run_all(None, sweep)
         else:
-            sweep.engine = Engine(device, 0, True, way.compiled)
+            sweep.engine = Engine(device, 0)
             with shared_gpu(way.processes), LocalExecutor(way.processes) as executor:
                 run_all(executor if sizes is None else Generated(executor, sizes), sweep)
         whole = time.perf_counter() - start

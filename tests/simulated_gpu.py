@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from adiw.matching import batches
-from adiw.reweighting import adiw, coming_batches, cuda_graphs
+from adiw.reweighting import adiw, cuda_graphs, look_ahead
 
 ATEN = torch.ops.aten
 READ_BY_THE_HOST = (ATEN._local_scalar_dense.default, ATEN.nonzero.default, ATEN.equal.default)
@@ -116,7 +116,7 @@ def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Te
     monkeypatch.setattr(cuda_graphs, "MemoryPool", SimpleNamespace)
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
-    for module in (cuda_graphs, adiw, coming_batches):
+    for module in (cuda_graphs, adiw, look_ahead):
         monkeypatch.setattr(module, "can_capture", lambda _device: not getattr(cuda_graphs._eager, "always", False))
     return log
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 from benchmarks.gauntlet.halves import Half, read_halves
 from benchmarks.gauntlet.records import Key, Record
-from benchmarks.gauntlet.running import Failed, Skipped, estimate, run_all
+from benchmarks.gauntlet.running import Failed, Skipped, Unit, Work, estimate, run_all, run_unit, units
 from benchmarks.gauntlet.task import Sources
 from benchmarks.gauntlet.tasks import OWN, TASKS
 
@@ -70,15 +71,24 @@ def report(keys: list[Key], found: dict[Key, Record], arguments: argparse.Namesp
     """Make these runs, with a line for each. Returns the number of those that failed."""
     minutes = estimate(keys, found) / arguments.processes / 60
     print(f"{len(keys)} runs to make, about {minutes:.0f} minutes with {arguments.processes} processes", flush=True)
+    return make(run_unit, units(keys), arguments, _line)
+
+
+def make(work: Work, units: list[Unit], arguments: argparse.Namespace, line: Callable[[Record], str]) -> int:
+    """Make the runs of all units within the budget, and print ``line`` of each record. Returns the failed ones."""
     sources = Sources(arguments.data, arguments.tables)
-    done = failed = 0
-    for result in run_all(keys, sources, arguments.processes, arguments.budget, arguments.results):
+    done, failed, total = 0, 0, sum(map(len, units))
+    for result in run_all(work, units, sources, arguments.processes, arguments.budget, arguments.results):
         if isinstance(result, Skipped | Failed):
             failed += isinstance(result, Failed)
             print(f"{type(result).__name__.lower()} {result.name}: {result.reason}", flush=True)
             continue
         done += 1
-        metric = TASKS[result["task"]].metric
-        value = f"{metric} {result['metrics'][metric]:.2f}, {result['seconds']} s"
-        print(f"[{done}/{len(keys)}] {result['task']} {result['method']} {result['seed']}: {value}", flush=True)
+        print(f"[{done}/{total}] {line(result)}", flush=True)
     return failed
+
+
+def _line(record: Record) -> str:
+    metric = TASKS[record["task"]].metric
+    value = f"{metric} {record['metrics'][metric]:.2f}, {record['seconds']} s"
+    return f"{record['task']} {record['method']} {record['seed']}: {value}"

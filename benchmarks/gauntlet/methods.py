@@ -98,10 +98,13 @@ METHODS: dict[str, Method] = {
     "default": Method(
         "candidate",
         partial(default, RATE),
-        f"no settings (rate {RATE}, up to {TRUSTED_SHARE} of the weight to trusted samples), trusted samples joined",
+        f"no settings (rate {RATE}, evidence from a p-value of 1 / m, up to {TRUSTED_SHARE} of the weight to "
+        "trusted samples), trusted samples joined",
     ),
     "default-apart": Method(
-        "candidate", partial(default, RATE, join=False), f"no settings (rate {RATE}), trusted samples not trained on"
+        "candidate",
+        partial(default, RATE, join=False),
+        f"no settings (rate {RATE}, evidence from a p-value of 1 / m), trusted samples not trained on",
     ),
     "ranks": Method("candidate", partial(default, 0.2), "no settings, trusted samples joined"),
     **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -29,7 +30,8 @@ from benchmarks.record import describe, first_line
 
 GUESS = 5.0  # seconds of a run that was never made
 AFTER_UNIFORM = ("uniform", "early-stopping", "fine-tune")  # of a whole image set, after one training for all three
-Unit = list[Key]  # runs that one process makes together: methods of one task and seed
+Unit = list[tuple[Any, ...]]  # runs that one process makes together, each with its task, its method and more
+Work = Callable[[Unit, Sources], "list[Result]"]  # makes the runs of a unit
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def _splits(name: str, sources: Sources, seed: int) -> list[Split]:
 
 
 def run_unit(unit: Unit, sources: Sources) -> list[Result]:
-    """Train and test the methods of a unit on one seed of a task: their records."""
+    """Train and test the methods of a unit, keys of one task and seed: their records."""
     name, first, seed = unit[0]
     task = TASKS[name]
     torch.set_num_threads(1)
@@ -142,18 +144,20 @@ def estimate(keys: list[Key], recorded: dict[Key, Record]) -> float:
     return sum(statistics.mean(sample) for sample in samples)
 
 
-def run_all(keys: list[Key], sources: Sources, processes: int, budget: float, results: Path) -> Iterator[Result]:
+def run_all(
+    work: Work, units: list[Unit], sources: Sources, processes: int, budget: float, results: Path
+) -> Iterator[Result]:
     """Results as they come; none is started after ``budget`` seconds. Records are appended before they are given."""
     os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes when they start
     deadline = time.monotonic() + budget
-    waiting, skipped = iter(units(keys)), set[str]()
+    waiting, skipped = iter(units), set[str]()
     running: dict[Future[list[Result]], Unit] = {}
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         while True:
             for unit in waiting if time.monotonic() < deadline else ():
                 if skipped & set(unit[0][:2]):
                     continue
-                running[pool.submit(run_unit, unit, sources)] = unit
+                running[pool.submit(work, unit, sources)] = unit
                 if len(running) >= processes:
                     break
             if not running:

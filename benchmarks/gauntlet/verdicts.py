@@ -1,84 +1,61 @@
-"""``python -m benchmarks.gauntlet.verdicts``: how often verdicts are wrong, on the tasks of the gauntlet.
+"""``python -m benchmarks.gauntlet.verdicts``: how often verdicts and alarms are wrong, on the tasks of the gauntlet.
 
-For each task, method and seed, a part of the trusted samples is held out, and the method and the alternatives are
-trained on the rest. The verdict is given on the held-out samples, and judged by the test samples, which are many.
-With ``--folds K`` every trusted sample is held out once, by K trainings of each.
+The trusted samples of a task are held out in folds. For each fold, method and seed, the method and the alternatives
+are trained on the rest. The verdict is given on the held-out samples of all folds, and judged by the test samples,
+which are many. The alarms of each training are judged as ``alarms`` says. One line of JSON for each fold of a task,
+method and seed; what is recorded is not run again.
 """
 
 from __future__ import annotations
 
-import time
-import warnings
-from dataclasses import asdict, replace
+import argparse
+import json
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from adiw.experiments.settings import HOLD_OUT
-from adiw.reweighting.diagnostics.verdict import answer_of
-from benchmarks.gauntlet.methods import METHODS
-from benchmarks.gauntlet.task import Sources, Split
+import adiw
+from adiw.reweighting.diagnostics.verdict import Comparison, answer_of, compare_losses, compare_rates
+from benchmarks.gauntlet import alarms
+from benchmarks.gauntlet.alarms import share
+from benchmarks.gauntlet.command import add_options, chosen_tasks, make
+from benchmarks.gauntlet.halves import allowed, confirmed
+from benchmarks.gauntlet.records import Record
+from benchmarks.gauntlet.running import Unit
 from benchmarks.gauntlet.tasks import TASKS
-from benchmarks.gauntlet.watched import Key, chosen, compare, measure, parser, read, share, train_watched
-from benchmarks.record import describe
+from benchmarks.gauntlet.watched import ENDS, FIELDS, JOINED, judge, row_of
 
-RESULTS = Path(__file__).with_name("verdicts.jsonl")
-REFERENCES = ("uniform", "fine-tune", "trusted-only", "mixed")  # the first is what one would do without weights
-FIELDS = ("task", "method", "seed", "folds")
+RESULTS = Path(__file__).with_name("verdicts_by_fold.jsonl")
 
 
-def hold_out(split: Split, number: int, folds: int) -> tuple[Split, int]:
-    """The split without a part of its trusted samples, which come first among the test samples; their number."""
-    m = len(split.y_trusted)
-    order = torch.randperm(m, generator=torch.Generator().manual_seed(0))
-    out = torch.zeros(m, dtype=torch.bool)
-    out[order[: round(HOLD_OUT * m)] if folds == 1 else order[number::folds]] = True
-    x, y = split.x_trusted, split.y_trusted
-    test = {"x_test": torch.cat([x[out], split.x_test]), "y_test": torch.cat([y[out], split.y_test])}
-    return replace(split, x_trusted=x[~out], y_trusted=y[~out], focus=None, **test), int(out.sum())
+def pooled(folds: list[Record]) -> list[Comparison]:
+    """The method against each reference on the held-out samples of all folds."""
+    outcomes = {name: [each for fold in folds for each in fold["held_out"][name]] for name in folds[0]["held_out"]}
+    if isinstance(outcomes["adiw"][0], str):
+        right = {name: torch.tensor([each == "1" for each in values]) for name, values in outcomes.items()}
+        return compare_rates(right.pop("adiw"), right)
+    losses = {name: torch.tensor(values) for name, values in outcomes.items()}
+    return compare_losses(losses.pop("adiw"), losses)
 
 
-def judge(key: Key, sources: Sources) -> dict[str, Any]:
-    """Train everything for one verdict, and judge it: its record."""
-    task, (_, method, seed, folds) = TASKS[key[0]], key
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    start, whole = time.process_time(), task.splits(sources, seed)[0]
-    held_out: dict[str, list[Tensor]] = {name: [] for name in ("", *REFERENCES)}
-    test: dict[str, Tensor] = {}
-    targets, watched = [], []
-    for number in range(folds):
-        split, count = hold_out(whole, number, folds)
-        torch.manual_seed(seed)
-        watched.append(train_watched(method, split, task))
-        outputs = {"": watched[-1].predicted}
-        for name in REFERENCES:
-            torch.manual_seed(seed)
-            outputs[name] = METHODS[name].run(split, task.length).predicted
-        targets.append(split.y_test[:count])
-        for name, predicted in outputs.items():
-            held_out[name].append(predicted[:count])
-            test.setdefault(name, predicted[count:])
-    pooled, classes = {name: torch.cat(parts) for name, parts in held_out.items()}, whole.num_classes
-    given = [compare(name, pooled[""], pooled[name], torch.cat(targets), classes) for name in REFERENCES]
-    truth = [compare(name, test[""], test[name], whole.y_test, classes) for name in REFERENCES]
-    first = watched[0].verdict
-    return {
-        **dict(zip(FIELDS, key, strict=True)),
-        "answer": answer_of(given),
-        "shift": asdict(first.shift),
-        "after": None if first.after is None else asdict(first.after),
-        "held_out": [asdict(each) for each in given],
-        "test": [asdict(each) for each in truth],
-        "settings": {"task": task.settings(), "references": REFERENCES},
-        "cpu_seconds": round(time.process_time() - start, 2),
-        **describe("adiw"),
-    }
+def verdict(folds: list[Record]) -> Record:
+    """The verdict of one task, method and seed, and the truth.
+
+    The truth has means over the folds: their networks are tested on the same samples, so the mean of the ends of
+    their intervals is an interval, too.
+    """
+    held_out = pooled(folds)
+    test = [
+        {end: sum(fold["test"][position][end] for fold in folds) / len(folds) for end in ENDS}
+        for position in range(len(held_out))
+    ]
+    head = {field: folds[0][field] for field in FIELDS[:3]}
+    return head | {"answer": answer_of(held_out), "held_out": [row_of(each) for each in held_out], "test": test}
 
 
-def summary(found: list[dict[str, Any]]) -> str:
+def summary(found: list[Record]) -> str:
     """Counts of right and wrong verdicts, as text."""
 
     def sign(row: dict[str, Any]) -> int:
@@ -103,14 +80,58 @@ def summary(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def read(path: Path) -> dict[tuple[Any, ...], Record]:
+    """The last record of each key whose task still has the recorded settings."""
+    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    fresh = (row for row in rows if row["settings"]["task"] == TASKS[row["task"]].settings())
+    return {tuple(row[field] for field in FIELDS): row for row in fresh}
+
+
+def units(arguments: argparse.Namespace) -> list[Unit]:
+    """What the arguments name, as far as the halves allow it: all methods on a fold share their references."""
+    return [
+        methods
+        for seed in range(arguments.seeds)
+        for fold in range(arguments.folds)
+        for task in chosen_tasks(arguments.half, arguments.task)
+        if (
+            methods := [
+                (task, method, seed, arguments.folds, fold)
+                for method in arguments.method or (JOINED, "kl", "mmd")
+                if allowed(task, method, confirmed())
+            ]
+        )
+    ]
+
+
 def main(given: list[str] | None = None) -> None:
-    made = parser("verdicts", __doc__, RESULTS)
-    made.add_argument("--folds", type=int, default=1, help=f"1 holds out {HOLD_OUT:g} of the trusted samples")
-    arguments = made.parse_args(given)
-    keys: list[Key] = [(*key, arguments.folds) for key in chosen(arguments)]
-    measure(judge, keys, FIELDS, arguments)
-    found = read(arguments.results, FIELDS)
-    print(summary([found[key] for key in keys if key in found]))
+    parser = argparse.ArgumentParser("python -m benchmarks.gauntlet.verdicts", description=__doc__)
+    names = (JOINED, *adiw.DIVERGENCES)
+    parser.add_argument("--method", action="append", choices=names, help="[default: default, kl and mmd]")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to N-1 [default: 1]")
+    parser.add_argument(
+        "--folds", type=int, default=5, help="[default: 5]; 1 holds out the share that the command does"
+    )
+    add_options(parser, RESULTS)
+    arguments = parser.parse_args(given)
+    wanted, found = units(arguments), read(arguments.results)
+    missing = [left for unit in wanted if (left := [key for key in unit if key not in found])]
+    failed = 0 if arguments.table else make(judge, missing, arguments, line)
+    found = read(arguments.results)
+    trainings = [found[key] for unit in wanted for key in unit if key in found]
+    folds = defaultdict(list)
+    for record in trainings:
+        folds[record["task"], record["method"], record["seed"]].append(record)
+    print(summary([verdict(each) for each in folds.values() if len(each) == arguments.folds]))
+    print(alarms.summary(trainings))
+    if failed:
+        raise SystemExit(f"{failed} runs failed: the same command makes them again")
+
+
+def line(record: Record) -> str:
+    """What is printed of a record."""
+    ahead = record["test"][0]["difference"]
+    return f"{' '.join(str(record[field]) for field in FIELDS)}: {ahead:+.2f} to uniform, alarms {record['alarms']}"
 
 
 if __name__ == "__main__":

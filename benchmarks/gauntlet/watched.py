@@ -1,32 +1,32 @@
-"""A weighted training with a summary after each epoch, and what ``verdicts`` and ``alarms`` have in common."""
+"""A weighted training with a summary after each epoch, and what its verdict and its alarms are judged by."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
+import time
+import warnings
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.reweighting.diagnostics.verdict import Comparison, Verdict, compare_losses, compare_rates
-from benchmarks.gauntlet import records
-from benchmarks.gauntlet.alternatives import joined
-from benchmarks.gauntlet.halves import allowed, confirmed, read_halves
+from adiw.experiments.settings import HOLD_OUT
+from adiw.reweighting.diagnostics.verdict import Comparison, compare_losses, compare_rates
+from benchmarks.gauntlet import alarms
+from benchmarks.gauntlet.alternatives import after_uniform, joined
+from benchmarks.gauntlet.methods import METHODS
+from benchmarks.gauntlet.records import Record
+from benchmarks.gauntlet.running import Result, Skipped, Unit
 from benchmarks.gauntlet.task import MissingError, Sources, Split, Task
 from benchmarks.gauntlet.tasks import TASKS
 from benchmarks.gauntlet.training import criterion_for, fit, predictions
+from benchmarks.record import describe
 
 JOINED = "default"  # adiw without settings, the method that trains on the trusted samples as well
-Key = tuple[Any, ...]  # task, method, seed and what else tells one record from another
-Judge = Callable[[Key, Sources], dict[str, Any]]
+REFERENCES = ("uniform", "fine-tune", "trusted-only", "mixed")  # the first is what one would do without weights
+ENDS = ("difference", "low", "high")  # of a comparison: its difference and its interval
+FIELDS = ("task", "method", "seed", "folds", "fold")  # what tells one record from another
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Watched:
     predicted: Tensor  # for the test samples
     weights: Tensor  # of the training samples
     alarms: list[str]  # names of the last ones
-    verdict: Verdict
     test_accuracy: list[float]
 
 
@@ -57,84 +56,98 @@ def train_watched(name: str, split: Split, task: Task) -> Watched:
 
     x, y = joined(split) if join else (split.x_train, split.y_train)
     fit(network, x, y, reweight, task.length, look)
-    verdict, found = reweight.verdict(), reweight.summary().alarms
+    found = reweight.summary().alarms
     predicted, weights = predictions(network, split.x_test, split.num_classes), reweight.weights[: len(split.y_train)]
-    return Watched(predicted, weights, [alarm.name for alarm in found], verdict, accuracies)
+    return Watched(predicted, weights, [alarm.name for alarm in found], accuracies)
 
 
-def compare(name: str, own: Tensor, other: Tensor, targets: Tensor, classes: int | None) -> Comparison:
-    """Predictions of the method and of a reference for the same samples."""
-    if classes:
-        return compare_rates(name, own == targets, other == targets)
-    return compare_losses(name, (own - targets).square(), (other - targets).square())
+def hold_out(split: Split, fold: int, folds: int) -> tuple[Split, int]:
+    """The split without a part of its trusted samples, which come first among the test samples; their number.
 
-
-def share(part: list[Any], whole: list[Any]) -> str:
+    One of several folds, or the share that the command holds out where there is one fold only.
     """
-    >>> share([1], [1, 2])
-    '1 of 2 (50.0%)'
-    """
-    return f"{len(part)} of {len(whole)}" + (f" ({100 * len(part) / len(whole):.1f}%)" if whole else "")
+    m = len(split.y_trusted)
+    order = torch.randperm(m, generator=torch.Generator().manual_seed(0))
+    out = torch.zeros(m, dtype=torch.bool)
+    out[order[: round(HOLD_OUT * m)] if folds == 1 else order[fold::folds]] = True
+    x, y = split.x_trusted, split.y_trusted
+    test = {"x_test": torch.cat([x[out], split.x_test]), "y_test": torch.cat([y[out], split.y_test])}
+    return replace(split, x_trusted=x[~out], y_trusted=y[~out], focus=None, **test), int(out.sum())
 
 
-def read(path: Path, fields: tuple[str, ...]) -> dict[Key, dict[str, Any]]:
-    """The last record of each key whose task still has the recorded settings."""
-    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    fresh = (row for row in rows if row["settings"]["task"] == TASKS[row["task"]].settings())
-    return {tuple(row[field] for field in fields): row for row in fresh}
+def reference_predictions(split: Split, task: Task, seed: int) -> dict[str, Tensor]:
+    """Predictions of the references for the test samples, each trained as if it were alone."""
+    torch.manual_seed(seed)
+    found = {name: outcome.predicted for name, outcome in after_uniform(split, task.length).items()}
+    for name in REFERENCES:
+        if name not in found:
+            torch.manual_seed(seed)
+            found[name] = METHODS[name].run(split, task.length).predicted
+    return {name: found[name] for name in REFERENCES}
 
 
-def parser(name: str, about: str | None, results: Path) -> argparse.ArgumentParser:
-    """The options that both commands have."""
-    made = argparse.ArgumentParser(f"python -m benchmarks.gauntlet.{name}", description=about)
-    made.add_argument("--half", choices=("development", "confirmation"), default="development")
-    made.add_argument("--task", action="append", choices=TASKS, metavar="NAME", help="this task; may be repeated")
-    made.add_argument(
-        "--method", action="append", choices=(JOINED, *adiw.DIVERGENCES), help="[default: default, kl, mmd]"
-    )
-    made.add_argument("--seeds", type=int, default=3)
-    made.add_argument("--processes", type=int, default=2)
-    made.add_argument("--data", type=Path, default=Sources.data)
-    made.add_argument("--tables", type=Path, default=Sources.tables)
-    made.add_argument("--results", type=Path, default=results)
-    made.add_argument("--table", action="store_true", help="print the figures of what is recorded, and run nothing")
+def judge(unit: Unit, sources: Sources) -> list[Result]:
+    """The records of some methods on one fold of a task and seed, beside references that are trained once."""
+    name, _, seed, folds, fold = unit[0]
+    task = TASKS[name]
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    try:
+        whole = task.splits(sources, seed)[0]
+    except MissingError as error:
+        return [Skipped(name, str(error))]
+    start = time.process_time()
+    split, count = hold_out(whole, fold, folds)
+    references = reference_predictions(split, task, seed)
+    spent = (time.process_time() - start) / len(unit)
+    made: list[Result] = []
+    for key in unit:
+        start = time.process_time()
+        torch.manual_seed(seed)
+        watched = train_watched(key[1], split, task)
+        record = judged(watched, references, split, count)
+        seconds = {"cpu_seconds": round(spent + time.process_time() - start, 2)}
+        settings = {"settings": {"task": task.settings(), "references": REFERENCES}}
+        made.append(dict(zip(FIELDS, key, strict=True)) | record | settings | seconds | describe("adiw"))
     return made
 
 
-def chosen(arguments: argparse.Namespace) -> list[tuple[str, str, int]]:
-    """Task, method and seed of everything that the arguments name, as far as the halves allow it."""
-    return [
-        (task, method, seed)
-        for seed in range(arguments.seeds)
-        for task in read_halves()[arguments.half]
-        if not arguments.task or task in arguments.task
-        for method in arguments.method or (JOINED, "kl", "mmd")
-        if allowed(task, method, confirmed())
-    ]
+def judged(watched: Watched, references: dict[str, Tensor], split: Split, count: int) -> Record:
+    """How a training did on ``count`` held-out samples and on the test samples after them, beside references."""
+    test = replace(split, x_test=split.x_test[count:], y_test=split.y_test[count:])
+    own, targets, classes = watched.predicted, split.y_test, split.num_classes
+    compared = compare(own[count:], {n: p[count:] for n, p in references.items()}, test.y_test, classes)
+    figures = alarms.class_figures(replace(watched, predicted=own[count:]), test) if classes else {}
+    return {
+        "held_out": {
+            n: outcomes(p[:count], targets[:count], classes) for n, p in {"adiw": own, **references}.items()
+        },
+        "test": [row_of(each) for each in compared],
+        "alarms": watched.alarms,
+        "figures": figures,
+        "faults": alarms.faults(figures) | {alarms.UNIFORM: compared[0].sign < 0},
+    }
 
 
-def measure(judge: Judge, keys: list[Key], fields: tuple[str, ...], arguments: argparse.Namespace) -> None:
-    """Record what is missing, and print a line for each record."""
-    if arguments.table:
-        return
-    found, sources = read(arguments.results, fields), Sources(arguments.data, arguments.tables)
-    missing = [key for key in keys if key not in found]
-    for record in _run_all(judge, missing, sources, arguments.processes, arguments.results):
-        text = record if isinstance(record, str) else " ".join(str(record[field]) for field in fields)
-        print(text, flush=True)
+def row_of(comparison: Comparison) -> dict[str, float]:
+    """What is recorded of a comparison."""
+    return {end: round(getattr(comparison, end), 5) for end in ENDS}
 
 
-def _run_all(
-    judge: Judge, keys: list[Key], sources: Sources, processes: int, path: Path
-) -> Iterator[dict[str, Any] | str]:
-    """Records as they come, appended to ``path``; a text for a task whose data are missing."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes when they start
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(judge, key, sources) for key in keys]):
-            try:
-                record = future.result()
-            except MissingError as error:
-                yield f"skipped: {error}"
-                continue
-            records.append(record, path)
-            yield record
+def outcomes(predicted: Tensor, targets: Tensor, classes: int | None) -> str | list[float]:
+    """A digit for each sample, 1 if its prediction is right; for a regression its squared errors.
+
+    >>> outcomes(torch.tensor([1, 0, 2]), torch.tensor([1, 1, 2]), 3)
+    '101'
+    """
+    if classes:
+        return "".join(str(int(right)) for right in predicted == targets)
+    return [float(f"{error:.6g}") for error in (predicted - targets).square().tolist()]
+
+
+def compare(own: Tensor, others: dict[str, Tensor], targets: Tensor, classes: int | None) -> list[Comparison]:
+    """Predictions of the method and of references for the same samples."""
+    if classes:
+        return compare_rates(own == targets, {name: other == targets for name, other in others.items()})
+    errors = {name: (other - targets).square() for name, other in others.items()}
+    return compare_losses((own - targets).square(), errors)

@@ -37,7 +37,7 @@ class Cutoff:
     def __str__(self) -> str:
         return (
             f"Check the first {self.number}: about {self.precision:.0%} of them are expected to be mislabelled, by a "
-            f"cautious estimate at least {self.least:.0%}. About {self.wrong} labels are expected to be wrong in all."
+            f"cautious estimate at least {self.least:.0%}. As a rough estimate, {self.wrong} labels are wrong in all."
         )
 
 

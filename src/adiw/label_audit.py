@@ -41,6 +41,11 @@ class Audit:
     columns: Mapping[int, Mapping[str, str]] = field(default_factory=dict)  # position -> what the sample is
     more: Mapping[str, Array] = field(default_factory=dict)  # further columns of numbers, (n,) each
 
+    def __str__(self) -> str:
+        what = "labels" if self.classes else "targets"
+        check = self.cutoff or "No cut-off is suggested: the page of save(folder) says why."
+        return f"{len(self.order)} {what} ranked, the least trusted first. {check}"
+
     @property
     def classes(self) -> bool:
         """Whether the targets are classes."""
@@ -145,8 +150,8 @@ class Audit:
 
     def save(self, folder: str | Path, top: int | None = None, title: str = "Label audit") -> None:
         """Write audit.csv with all samples and audit.html, a page with the first ones, into a folder."""
-        page = import_module("adiw.reports.audit_page")  # a later layer, which needs the packages of adiw[cli]
-        page.save(self, Path(folder), top, title)
+        reports = import_module("adiw.reports.audit")  # a later layer, which needs the packages of adiw[cli]
+        reports.save(self, Path(folder), top, title)
 
 
 def ranking_quality(losses: Array, wrong: Array) -> tuple[float, float]:

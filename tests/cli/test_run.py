@@ -269,6 +269,7 @@ def test_a_users_table(adiw: Command, transform: str) -> None:
     assert last["weight_intact"] > last["weight_mislabelled"]
     assert (result["settings"]["transform"], result["settings"]["target"]) == (transform, "kind")
     assert np.load("r/weights.npy").shape == (240,)
+    assert result["judged_on"] == "test rows, with the table's labels"
 
 
 def test_a_users_table_and_trusted_samples(adiw: Command) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from adiw.cli import sweep
 from adiw.cli import sweep as sweep_module
+from adiw.cli.sweep import Where
 from adiw.reports import figures
 from adiw.reports.grid import NONE
 from tests.cli.conftest import Command
@@ -67,9 +68,9 @@ def test_a_part_of_a_recipe_becomes_tables_and_figures(adiw: Command, monkeypatc
 
 def test_the_same_command_resumes_and_nothing_runs_twice(adiw: Command) -> None:
     adiw("sweep", "mine.toml", *SMALL)
-    output = adiw("sweep", "mine.toml", *SMALL[:-1], 2, "--side-by-side", 2)
+    output = adiw("sweep", "mine.toml", *SMALL[:-1], 2)
     assert output.code == 0
-    assert [(record["trial"], record["side_by_side"]) for record in records()] == [(0, 1), (0, 1), (1, 2), (1, 2)]
+    assert [(record["trial"], record["side_by_side"]) for record in records()] == [(0, 1), (0, 1), (1, 1), (1, 1)]
     assert output.err.splitlines()[-1] == "adiw: 4 done"
     third = adiw("sweep", "mine.toml", *SMALL[:-1], 2)
     assert (third.out, third.err) == (output.out, "adiw: 4 done\n")
@@ -90,6 +91,22 @@ def test_without_options_the_runs_share_the_cores(adiw: Command, monkeypatch: py
     assert (output.code, output.err.splitlines()[-1]) == (0, "adiw: 2 done")
     assert [record["side_by_side"] for record in records()] == [2, 2]
     assert started == [(2, None)]
+
+
+@pytest.mark.parametrize("option", [("--side-by-side", 4), ("--gpus-per-run", 0.25)])
+def test_runs_share_a_gpu_in_a_process_each(
+    adiw: Command, monkeypatch: pytest.MonkeyPatch, option: tuple[object, ...]
+) -> None:
+    opened: list[Where] = []
+
+    @contextmanager
+    def here(where: Where, *_: object) -> Iterator[None]:
+        opened.append(where)
+        yield
+
+    monkeypatch.setattr(Where, "open", here)
+    assert adiw("sweep", "mine.toml", *SMALL[2:], *option).code == 0
+    assert opened == [Where("local", None, 0.25, 3)]
 
 
 def test_the_records_have_a_digest_when_all_runs_have_ended(adiw: Command) -> None:
@@ -210,6 +227,7 @@ def test_an_error_in_the_figures_is_only_reported(
         (["mine.toml", "--side-by-side", 0], "Invalid value for '--side-by-side': "),
         (["mine.toml", "--executor", "cloud"], "unknown executor 'cloud': expected one of local, ray"),
         (["mine.toml", "--executor", "ray", "--processes", 2], "--processes is for --executor local: "),
+        (["mine.toml", "--side-by-side", 2, "--gpus-per-run", 0.5], "say the same: give only one of them"),
         (["mine.toml", "--gpus-per-run", 1.5], "--gpus-per-run must be above 0 and at most 1, got 1.5"),
         (["mine.toml", "--retries", -1], "Invalid value for '--retries': "),
         (["mine.toml", "--time-limit", "2"], "--time-limit must be a duration such as 25m, 90s or 1h30m, got '2'"),

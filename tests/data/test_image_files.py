@@ -3,6 +3,7 @@
 import io
 import pickle
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,15 @@ def test_training_crops_vary_with_torchs_seed_only(tmp_path):
     torch.manual_seed(0)
     assert torch.equal(train[0][0], first)
     assert not torch.equal(first, second)
+
+
+def test_without_augmentation_training_has_the_crops_of_testing(tmp_path):
+    Image.linear_gradient("L").resize((64, 64)).rotate(45).save(tmp_path / "a.png")
+    test = ImageFiles((tmp_path / "a.png",), torch.tensor([0]), size=16)
+    train = replace(test, train=True, augment=False)
+    before = torch.get_rng_state()
+    assert torch.equal(train[0][0], test[0][0])
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_subset_keeps_the_settings(files):

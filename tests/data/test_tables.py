@@ -44,6 +44,32 @@ def test_one_file_is_split_and_standardised(tmp_path):
     assert data.input_shape == (2,)
 
 
+def test_trusted_rows_of_their_own_file_are_training_rows(tmp_path):
+    path, more = write(tmp_path / "t.csv", ["b", "a"] * 25), write(tmp_path / "checked.csv", ["a", "b", "b"], 90)
+    alone, data = load("csv", path=path), load("csv", path=path, trusted=more)
+    assert torch.equal(data.rows[data.trusted], torch.tensor([50, 51, 52]))
+    assert data.train.y[data.trusted].tolist() == [0, 1, 1]
+    assert [data.describe(k)["height"] for k in data.trusted.tolist()] == ["90", "91", "92"]
+    assert torch.equal(data.rows[:-3], alone.rows)  # the same rows are tested
+    parts = folder(tmp_path / "f", path.read_text(), path.read_text())
+    both = load("csv", path=parts, trusted=more)
+    assert both.trusted.tolist() == [50, 51, 52]
+    assert len(both.test) == 50
+    assert both.train.x[:, 0].mean().abs() < 1e-5  # standardised with the trusted rows
+
+
+def test_trusted_rows_need_the_columns_and_the_classes_of_the_table(tmp_path):
+    path, more = write(tmp_path / "t.csv", ["b", "a"] * 25), tmp_path / "checked.csv"
+    more.write_text("fixed,height,kind\n1,2,a\n")
+    with pytest.raises(DataError, match=r"checked.csv: expected the columns of t.csv in the same order"):
+        load("csv", path=path, trusted=more)
+    with pytest.raises(DataError, match=r"checked.csv, column 'kind': found classes .* not have: c"):
+        load("csv", path=path, trusted=write(more, ["a", "c"]))
+    more.write_text("height,fixed,kind\n1,2,a\ntall,2,b\n")
+    with pytest.raises(DataError, match=r"checked.csv, column 'height', row 1 .*: expected a finite number"):
+        load("csv", path=path, trusted=more)
+
+
 def test_seed_decides_the_split(tmp_path):
     path = write(tmp_path / "t.csv", ["b", "a"] * 25)
     first, again, other = (load("csv", path=path, seed=seed).test.x for seed in (0, 0, 1))

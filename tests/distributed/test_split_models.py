@@ -72,7 +72,7 @@ def test_one_process_alone_reads_the_results_of_a_split_model(several: Several) 
 
 EXPECTED = {
     "no index": "TypeError: index is missing: wrap the training set in adiw.Indexed",
-    "no index, together": "TypeError: batches have no index: pass those of adiw.Indexed(train_set)",
+    "no index, together": "TypeError: batches have no index: pass adiw.Indexed(train_set)",
     "bad index": "is not in the training set: num_train is 40",
     "scalar": "ValueError: criterion returned a scalar; expected one loss per sample",
 }

@@ -58,9 +58,9 @@ def small(folder: Path, more: str = "", text: str = TEXT) -> Recipe:
     return load_file(write_recipe(folder, more, text=text))
 
 
-def sweep(recipe: Recipe, out: Path, side_by_side: int | None = 1, **options: Any) -> Sweep:
+def sweep(recipe: Recipe, out: Path, **options: Any) -> Sweep:
     folder = open_sweep(recipe, {}, out)
-    return Sweep(folder, None, Engine(torch.device("cpu")), side_by_side, **options)
+    return Sweep(folder, None, Engine(torch.device("cpu")), **options)
 
 
 def finish(work: Sweep, recipe: Recipe, part: Part = Part(), executor: Executor | None = None) -> Ended:  # noqa: B008

@@ -118,6 +118,6 @@ def test_other_errors_of_a_run_are_raised(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(self: TrainingRun) -> None:
         raise ValueError("not of the compiler")
 
-    monkeypatch.setattr(TrainingRun, "queue_epoch", fail)
+    monkeypatch.setattr(TrainingRun, "train_epoch", fail)
     with pytest.raises(ValueError, match="not of the compiler"):
         finish(tmp_path, None)

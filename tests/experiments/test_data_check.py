@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from adiw.data import Samples
+from adiw.data.image_files import read_image
 from adiw.experiments import data_check
 from adiw.experiments.data_check import Finding, check_data, features
 from adiw.experiments.settings import resolve
@@ -63,6 +64,18 @@ def test_image_files_are_compared_without_augmentation(tmp_path: Path) -> None:
         torch.manual_seed(seed)
         found.append(check_data(data, 0.3, 0))
     assert found[0] == found[1]
+
+
+def test_small_images_are_reported_with_what_to_set(tmp_path: Path) -> None:
+    write_images(tmp_path)
+    given = {"dataset": "imagefolder", "path": str(tmp_path), "trusted": 6}
+    side = min(read_image(next((tmp_path / "train").rglob("*.png"))).size)
+    small = findings(splits(**given))["small images"]
+    assert small.warns
+    assert f"images of {side} pixels are enlarged to 224: --image-size {side} trains" in small.sentence
+    assert "--no-augment" in small.sentence
+    assert "--no-augment" not in findings(splits(**given, augment=False))["small images"].sentence
+    assert "small images" not in findings(splits(**given, image_size=2 * side))
 
 
 def test_wrong_labels_are_found_and_nothing_else() -> None:

@@ -50,8 +50,7 @@ def test_the_test_set_says_whether_a_network_has_collapsed(tmp_path: Path) -> No
     settings = resolve({"dataset": "csv", "path": table(tmp_path / "t.csv"), "trusted": 100, "epochs": 40})
     training = Engine(CPU).start(settings, load_splits(settings), stop=lambda: False)
     for _ in range(40):
-        training.queue_epoch()
-        training.collect_epoch()
+        training.train_epoch()
     training.predict = lambda samples: torch.zeros(len(samples), dtype=torch.long)  # type: ignore[method-assign]
     truth = training.splits.test.y
     for predicted, name in ((truth, "predicted classes"), (torch.zeros_like(truth), "collapsed")):
@@ -136,8 +135,7 @@ def test_weights_that_follow_a_group_are_reported(tmp_path: Path) -> None:
     settings = resolve(given)
     training = Engine(CPU).start(settings, load_splits(settings), stop=lambda: False)
     for _ in range(20):
-        training.queue_epoch()
-        training.collect_epoch()
+        training.train_epoch()
     assert training.splits.groups is not None
     south = training.splits.groups.train == 1
     training.reweight.weights[: len(south)] = torch.where(south, 0.05, 1.5)

@@ -47,7 +47,7 @@ class Losing:
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Finished:
         (task,) = arguments
-        self.tasks.append([job.name for job in task.jobs])
+        self.tasks.append(task.job.name)
         return Finished(lambda: self._call(function, *arguments))
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -63,25 +63,16 @@ def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "POLL", 0.0)
 
 
-@pytest.mark.parametrize("side_by_side", [1, 3])
 @pytest.mark.parametrize("after", [False, True])
-def test_lost_workers_lose_no_run_and_none_runs_twice(tmp_path: Path, side_by_side: int, after: bool) -> None:
+def test_lost_workers_lose_no_run_and_none_runs_twice(tmp_path: Path, after: bool) -> None:
     recipe = small(tmp_path)
     finish(sweep(recipe, tmp_path / "alone"), recipe, PART)
-    executor, work = Losing(2, after), sweep(recipe, tmp_path / "out", side_by_side)
+    executor, work = Losing(2, after), sweep(recipe, tmp_path / "out")
     finish(work, recipe, PART, executor)
     assert files(tmp_path / "out") == files(tmp_path / "alone")
     assert sorted(statuses(work)) == [(row, "much", k, "done") for row in ("KL", "Uniform") for k in (0, 1)]
-    assert [len(task) for task in executor.tasks] == ([1] * 6 if side_by_side == 1 else [3, 1, 1, 1, 1, 1])
+    assert len(executor.tasks) == 6
     assert finish(work, recipe, PART, executor) == []
-
-
-@pytest.mark.parametrize(("processes", "sizes"), [(1, [3, 1]), (2, [2, 2]), (8, [1, 1, 1, 1])])
-def test_the_runs_are_shared_evenly(tmp_path: Path, processes: int, sizes: list[int]) -> None:
-    recipe, executor = small(tmp_path), Losing(9)
-    work = sweep(recipe, tmp_path / "out", 3, processes=processes)
-    list(run_on(executor, work, plan(recipe, PART), retries=0))
-    assert [len(task) for task in executor.tasks] == sizes
 
 
 def test_a_run_whose_worker_is_lost_too_often_has_failed(tmp_path: Path) -> None:
@@ -166,9 +157,9 @@ def test_a_task_that_starts_after_its_sweep_has_ended_does_nothing(tmp_path: Pat
     """As in the queue of a cluster: the process that submitted was stopped and did not wait."""
     recipe = small(tmp_path)
     work = sweep(recipe, tmp_path / "out")
-    task = Task(work, tuple(plan(recipe, PART)), tmp_path / ".stop")
+    task = Task(work, plan(recipe, PART)[0], tmp_path / ".stop")
     task.stop_file.touch()
-    assert compute(task) == ([], True)
+    assert compute(task) is None
     assert not (tmp_path / "out" / "runs").exists()
 
 
@@ -178,15 +169,17 @@ def test_a_worker_has_the_folder_and_the_variables_of_the_process_that_submits(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADIW_COMMIT", "of the parent")
     recipe = small(tmp_path)
-    task = Task(sweep(recipe, Path("out")), tuple(plan(recipe, Part(("Uniform",), ("much",), 1))), tmp_path / ".stop")
+    (job,) = plan(recipe, Part(("Uniform",), ("much",), 1))
+    task = Task(sweep(recipe, Path("out")), job, tmp_path / ".stop")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.delenv("ADIW_COMMIT")
     provenance.commit.cache_clear()
-    ((_, record),), _ = compute(task)
+    record = compute(task)
     provenance.commit.cache_clear()
+    assert record is not None
     assert (record["status"], record["commit"]) == ("done", "of the parent")
-    assert (tmp_path / "out" / task.jobs[0].folder).is_dir()
+    assert (tmp_path / "out" / task.job.folder).is_dir()
 
 
 def test_epochs_of_the_workers_are_reported(tmp_path: Path) -> None:

@@ -65,12 +65,11 @@ def test_fine_tuning_begins_with_the_best_epoch_on_held_out_samples(monkeypatch:
     settings = resolve({**GIVEN, "hold_out": 0.3})
     training = TrainingRun(settings, load_splits(settings), CPU, 0)
     for _ in range(3):
-        training.queue_epoch()
-        training.collect_epoch()
+        training.train_epoch()
     assert training.fine_tuning is not None
     training.best.model = {name: torch.zeros_like(tensor) for name, tensor in training.best.model.items()}
     monkeypatch.setattr(training.fine_tuning, "run_epoch", lambda epoch, done: None)
-    training.queue_epoch()
+    training.train_epoch()
     assert all(not bool(parameter.any()) for parameter in training.model.parameters())
 
 

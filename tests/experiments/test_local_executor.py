@@ -102,7 +102,7 @@ def test_processes_are_spread_over_the_gpus(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     assert processes_for(torch.device("cuda"), gpus_per_run) == 4 / gpus_per_run
-    assert processes_for(torch.device("cuda:1"), gpus_per_run) == 1
+    assert processes_for(torch.device("cuda:1"), gpus_per_run) == 1 / gpus_per_run
     assert "".join(str(visible_gpu(number, gpus_per_run)) for number in range(7)) == visible
     assert visible_gpu(1, None) is None
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")

@@ -336,7 +336,7 @@ def test_a_worker_that_the_signal_ends_is_part_of_the_stop(tmp_path: Path, monke
     def dies(*args: object) -> None:
         raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated.")
 
-    monkeypatch.setattr(run_module.TrainingRun, "queue_epoch", dies)
+    monkeypatch.setattr(run_module.TrainingRun, "train_epoch", dies)
     with pytest.raises(Interrupted, match="stopped within an epoch; continue from the last checkpoint with --resume"):
         run(resolve({"method": "uniform"}), tmp_path / "asked", engine=Engine(CPU), stop=lambda: True)
     with pytest.raises(RuntimeError, match="DataLoader worker"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,36 +74,68 @@ def test_where_it_does_not_start_processes_take_turns(log: Path, monkeypatch: py
         assert PIPES not in os.environ
 
 
-def test_small_networks_share_a_gpu_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, str], None]:
+    """Set the number of cores, and what the driver answers: the free memory in units of 2^20 bytes."""
+
+    def change(cores: int, answer: str) -> None:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+        command = tmp_path / "nvidia-smi"
+        command.write_text(f"#!/bin/sh\necho '{answer}'\n")
+        command.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    return change
+
+
+def test_small_networks_share_a_gpu_and_others_do_not(machine: Callable[[int, str], None]) -> None:
+    machine(16, "70000")
     assert processes_to_share(["lenet5"] * 40) == 12
     assert processes_to_share(["lenet5", "mlp", "mlp"]) == 3
     assert processes_to_share(["lenet5", "resnet18"]) == 1
     assert processes_to_share([]) == 1
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    assert processes_to_share(["mlp"] * 40) == 2
 
 
 @pytest.mark.parametrize(
-    ("given", "side_by_side", "starts", "expected"),
-    [(None, None, True, 2), (None, None, False, 1), (None, 3, True, 1), (4, None, True, 4), (4, None, False, 4)],
+    ("cores", "answer", "expected"),
+    [(2, "70000", 2), (16, "11000", 5), (16, "1000", 1), (16, "[N/A]", 12), (16, "", 12)],
+)
+def test_each_process_has_a_core_and_memory(
+    machine: Callable[[int, str], None], cores: int, answer: str, expected: int
+) -> None:
+    machine(cores, answer)
+    assert processes_to_share(["mlp"] * 40) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "share", "starts", "expected"),
+    [
+        (None, None, True, 3),
+        (None, None, False, 1),
+        (None, 1 / 2, True, 2),
+        (None, 1 / 2, False, 2),
+        (None, 1.0, True, 1),
+        (4, None, True, 4),
+        (4, None, False, 4),
+    ],
 )
 def test_a_sweep_on_one_gpu_takes_several_processes_where_they_can_share_it(
     log: Path,
+    machine: Callable[[int, str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     given: int | None,
-    side_by_side: int | None,
+    share: float | None,
     starts: bool,
     expected: int,
 ) -> None:
     if not starts:
         (log.parent / CONTROL).write_text("#!/bin/sh\nexit 1\n")
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    machine(3, "70000")
     monkeypatch.setattr(Engine, "resolve_device", lambda self: torch.device("cuda"))
     recipe = small(tmp_path)
-    work = sweep(recipe, tmp_path / "out", side_by_side)
+    work = sweep(recipe, tmp_path / "out")
     work.engine = Engine()
-    with Where("local", given, None, 0).open(work, plan(recipe, Part())) as executor:
+    with Where("local", given, share, 0).open(work, plan(recipe, Part())) as executor:
         assert work.processes == expected
         assert (executor is None) == (expected == 1)

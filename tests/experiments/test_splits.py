@@ -10,7 +10,7 @@ import torch
 from adiw.data import DataError, ImageFiles, Samples, load
 from adiw.engine.train_loader import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.splits import Splits, load_splits, without_augmentation
+from adiw.experiments.splits import Splits, load_splits, with_augmentation, without_augmentation
 from tests.data.files import write_image
 from tests.experiments.tables import write_table
 
@@ -107,6 +107,19 @@ def test_a_trusted_file_names_the_samples(tmp_path: Path) -> None:
     assert not splits.truth_known
 
 
+def test_a_trusted_file_may_be_a_table_of_trusted_rows(tmp_path: Path) -> None:
+    table, checked = write_table(tmp_path / "table.csv", rows=300), write_table(tmp_path / "checked.csv", rows=12)
+    given = {"dataset": "csv", "path": str(table), "shift": "none"}
+    splits = load_splits(resolve({**given, "trusted_file": str(checked)}))
+    assert splits.is_trusted.tolist() == [False] * 240 + [True] * 12
+    assert torch.equal(splits.trusted.y, splits.train.y[240:])
+    numbers = tmp_path / "numbers.csv"  # positions, as to_csv of pandas writes them
+    numbers.write_text("0\n1\n2\n3\n4\n5\n")
+    assert int(load_splits(resolve({**given, "trusted_file": str(numbers)})).is_trusted.sum()) == 6
+    with pytest.raises(SettingsError, match="set --shift none"):
+        load_splits(resolve({**given, "shift": "pair:0.2", "trusted_file": str(checked)}))
+
+
 def test_a_trusted_file_works_with_fewer_rows_than_the_default_number(tmp_path: Path) -> None:
     small = train_and_test_tables(tmp_path / "small", rows=30)
     given = {"dataset": "csv", "path": small, "shift": "none", "trusted_file": trusted_file(tmp_path, list(range(9)))}
@@ -176,6 +189,28 @@ def test_images_are_augmented_for_training_only(tmp_path: Path) -> None:
     assert isinstance(plain, ImageFiles)
     assert not plain.train
     assert plain.paths == splits.train.paths
+
+
+def test_images_have_the_given_size_and_stay_whole_where_that_is_asked_for(tmp_path: Path) -> None:
+    for part in ("data/train", "data/val", "checked"):
+        for name in ("ant", "bee"):
+            for i in range(4):
+                write_image(tmp_path / part / name / f"{i}.png")
+    given = {"dataset": "imagefolder", "path": str(tmp_path / "data"), "trusted_folder": str(tmp_path / "checked")}
+    splits = load_splits(resolve({**given, "image_size": 12, "augment": False}))
+    assert not splits.data.augment
+    for part in (splits.train, splits.trusted, splits.test, splits.mixed):
+        assert isinstance(part, ImageFiles)
+        assert part.input_shape == (3, 12, 12)
+    for part in (splits.train, splits.trusted, splits.mixed):
+        trained = with_augmentation(part)
+        assert torch.equal(trained[0][0], trained[0][0])
+        assert isinstance(trained, ImageFiles)
+        assert trained.train > trained.augment
+    cropped = load_splits(resolve(given))
+    assert isinstance(cropped.trusted, ImageFiles)
+    assert cropped.trusted.augment
+    assert cropped.train.input_shape == (3, 224, 224)
 
 
 def test_a_run_does_not_begin_with_its_trusted_samples() -> None:

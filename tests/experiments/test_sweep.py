@@ -1,14 +1,13 @@
-"""Sweeps: resuming, dead and failed runs, runs side by side, and records."""
+"""Sweeps: resuming, dead and failed runs, and records."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from adiw.experiments import sweep as sweep_module
 from adiw.experiments.recipes import Part, Planned, Recipe, plan
@@ -72,12 +71,10 @@ def test_records_alone_show_which_runs_have_ended(tmp_path: Path, whole: Path) -
     assert sorted(again) == sorted((line["row"], line["column"], line["trial"]) for line in (lost, failed))
 
 
-@pytest.mark.parametrize(("side_by_side", "epochs"), [(1, 5), (3, 5), (2, 1)])
-def test_an_interrupted_sweep_resumes_to_the_same_files(
-    tmp_path: Path, whole: Path, side_by_side: int, epochs: int
-) -> None:
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_an_interrupted_sweep_resumes_to_the_same_files(tmp_path: Path, whole: Path, epochs: int) -> None:
     recipe = small(tmp_path)
-    work = sweep(recipe, tmp_path / "out", side_by_side)
+    work = sweep(recipe, tmp_path / "out")
     run_until(work, recipe, epochs)
     before = statuses(work)
     assert len(before) < 12
@@ -85,15 +82,6 @@ def test_an_interrupted_sweep_resumes_to_the_same_files(
     assert len(set(statuses(work))) == len(statuses(work)) == 12  # no run twice
     assert files(tmp_path / "out") == files(whole)
     assert finish(work, recipe) == []
-
-
-def test_a_stop_saves_every_run_that_has_begun(tmp_path: Path) -> None:
-    recipe = small(tmp_path, text=TEXT.replace("epochs = 2", "epochs = 5"))
-    work = sweep(recipe, tmp_path / "out", 3)
-    run_until(work, recipe, 4)
-    begun = [file.parent for file in (tmp_path / "out").rglob("metrics.jsonl")]
-    assert len(begun) == 3
-    assert all((folder / "checkpoint.pt").exists() for folder in begun)
 
 
 def test_a_stop_before_the_first_run_starts_none(tmp_path: Path) -> None:
@@ -104,21 +92,14 @@ def test_a_stop_before_the_first_run_starts_none(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "runs").exists()
 
 
-@pytest.mark.parametrize("side_by_side", [3, 12])
-def test_side_by_side_is_the_same_as_one_at_a_time(tmp_path: Path, whole: Path, side_by_side: int) -> None:
-    recipe = small(tmp_path)
-    work = sweep(recipe, tmp_path / "out", side_by_side)
-    finish(work, recipe)
-    assert files(tmp_path / "out") == files(whole)
-    assert {record["side_by_side"] for record in work.records(RESULTS)} == {side_by_side}
-
-
-def test_networks_that_draw_random_numbers_do_not_share_them(tmp_path: Path) -> None:
+def test_a_network_that_draws_random_numbers_is_the_same_after_other_runs(tmp_path: Path) -> None:
     text = TEXT.replace("epochs = 2", 'epochs = 2\nmodel = "tests.experiments.dropping:build"')
     recipe = small(tmp_path, text=text)
-    for name, side_by_side in (("alone", 1), ("together", 3)):
-        finish(sweep(recipe, tmp_path / name, side_by_side), recipe, Part(shifts=("much",), trials=1))
-    assert files(tmp_path / "alone") == files(tmp_path / "together")
+    for name, rows in (("alone", ("KL",)), ("after", ("Uniform", "KL"))):
+        finish(sweep(recipe, tmp_path / name), recipe, Part(rows, ("much",), trials=1))
+    alone = files(tmp_path / "alone")
+    assert len(alone) == 5
+    assert alone.items() < files(tmp_path / "after").items()
 
 
 def test_a_run_that_ended_without_a_record_is_recorded(tmp_path: Path) -> None:
@@ -148,7 +129,7 @@ def test_a_record_that_was_cut_short_is_written_again(tmp_path: Path) -> None:
 def test_dead_and_failed_runs_do_not_end_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     more = DEAD + FAILED.replace("missing_networks", "later_networks")  # a name that no other test imports
     recipe, part = small(tmp_path, more), Part(shifts=("much",), trials=1)
-    work = sweep(recipe, tmp_path / "out", 2)
+    work = sweep(recipe, tmp_path / "out")
     found = {job.row: record for job, record in finish(work, recipe, part)}
     assert {row: record["status"] for row, record in found.items()} == {
         **dict.fromkeys(("Uniform", "KL", "Val-Only"), "done"),
@@ -170,14 +151,14 @@ def test_dead_and_failed_runs_do_not_end_the_others(tmp_path: Path, monkeypatch:
 
 def test_an_error_within_an_epoch_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = small(tmp_path)
-    work, queue = sweep(recipe, tmp_path / "out"), sweep_module.run_epochs
+    work, run = sweep(recipe, tmp_path / "out"), sweep_module.run
 
     def failing(settings: Any, *rest: Any) -> Any:
-        yield from queue(settings, *rest)
+        run(settings, *rest)
         if settings.method == "adiw-kl":
             raise MemoryError("out of memory\nfree some")
 
-    monkeypatch.setattr(sweep_module, "run_epochs", failing)
+    monkeypatch.setattr(sweep_module, "run", failing)
     records = {job.row: record for job, record in finish(work, recipe, Part(shifts=("much",), trials=1))}
     assert [record["status"] for record in records.values()] == ["done", "failed", "done"]
     assert records["KL"]["reason"] == "MemoryError: out of memory"
@@ -186,7 +167,7 @@ def test_an_error_within_an_epoch_is_a_failed_run(tmp_path: Path, monkeypatch: p
 def test_cells_of_the_same_settings_share_a_run(tmp_path: Path) -> None:
     twin = '[[row]]\nlabel = "Twin"\nmethod = "uniform"\n'
     recipe, part = small(tmp_path, twin), Part(("Uniform", "Twin"), ("much",))
-    work = sweep(recipe, tmp_path / "out", 4)
+    work = sweep(recipe, tmp_path / "out")
     records = {job.name: record for job, record in finish(work, recipe, part)}
     assert len(list((tmp_path / "out" / "runs").iterdir())) == 2
     assert len(records) == 4
@@ -229,31 +210,6 @@ def test_a_run_is_announced_before_its_first_epoch(tmp_path: Path) -> None:
 
     list(sweep(recipe, tmp_path / "out").run(plan(recipe, Part(("Uniform",), ("much",), 1)), progress))
     assert seen == [("Uniform", 0), ("Uniform", 1), ("Uniform", 2)]
-
-
-def test_runs_that_share_a_gpu_draw_the_same_random_numbers_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU generator replaces that of the GPU."""
-    gpu = torch.Generator()
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: gpu.get_state())
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: gpu.set_state(state))
-
-    def run(seed: int, drawn: list[float]) -> Iterator[None]:
-        torch.manual_seed(seed)
-        gpu.manual_seed(seed)
-        for _ in range(3):
-            drawn += [torch.rand(()).item(), torch.rand((), generator=gpu).item()]
-            yield
-
-    def alone(seed: int) -> list[float]:
-        drawn: list[float] = []
-        list(run(seed, drawn))
-        return drawn
-
-    found: list[list[float]] = [[], []]
-    turns = [sweep_module._own_randomness(run(seed, found[seed]), torch.device("cuda")) for seed in range(2)]
-    for _ in zip(*turns, strict=True):
-        pass
-    assert found == [alone(0), alone(1)]
 
 
 def test_a_recipe_may_hold_out_count_in_steps_and_use_trusted_samples_without_weights(tmp_path: Path) -> None:

@@ -63,8 +63,7 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
     )
     for _ in range(3):
         for job in (*jobs, *plain):
-            job.queue_epoch()
-            job.collect_epoch()
+            job.train_epoch()
     for job, other in zip(jobs, plain, strict=True):
         torch.testing.assert_close(job.weights(), other.weights(), rtol=1e-3, atol=1e-3)
     assert backend.calls > 3 * len(jobs)
@@ -97,8 +96,7 @@ def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> N
     """A run that was begun on a CPU resumes where the learning rate is a tensor, as on a GPU."""
     settings = resolve({"dataset": "digits", "epochs": 2, "optimizer": optimizer, "lr": 0.01})
     first, second = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
-    first.queue_epoch()
-    first.collect_epoch()
+    first.train_epoch()
     (group,) = second.optimizer.param_groups
     group["lr"] = torch.tensor(0.01)
     restore(second, copy.deepcopy(state_of(first)))
@@ -106,8 +104,7 @@ def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> N
     assert isinstance(group["lr"], torch.Tensor)
     group["lr"] = 0.01  # a number, as on the CPU
     for job in (first, second):
-        job.queue_epoch()
-        job.collect_epoch()
+        job.train_epoch()
     assert first.metrics == second.metrics
 
 

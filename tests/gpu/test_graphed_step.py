@@ -41,8 +41,7 @@ def trained(settings: Settings, capture: bool, compiled: Any = False, workers: i
     job = TrainingRun(settings, load_splits(settings), GPU, workers, told.append if capture else None, compiled)
     with nullcontext() if capture else always_eager():
         for _ in range(job.epochs):
-            job.queue_epoch()
-            job.collect_epoch()
+            job.train_epoch()
     assert told == []
     return job
 
@@ -98,8 +97,7 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
     told: list[str] = []
     job = TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
     for _ in range(settings.epochs):
-        job.queue_epoch()
-        job.collect_epoch()
+        job.train_epoch()
     (line,) = told
     assert line.startswith("steps are not captured as a CUDA graph and take longer (")
     assert "operation not permitted when stream is capturing" in line

@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import Generator
 
-from adiw.matching.loss_ranks import decreasing, evidence_of_smaller, num_parts, rank_weights
+from adiw.matching.loss_ranks import (
+    decreasing,
+    evidence_of_larger_mean,
+    evidence_of_smaller,
+    num_parts,
+    rank_weights,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 40])
@@ -99,3 +105,36 @@ def test_the_threshold_of_the_evidence() -> None:
     train, trusted = torch.rand(500, generator=Generator().manual_seed(0)), torch.zeros(3)  # a statistic of almost 3
     found = [evidence_of_smaller(train, trusted, threshold).item() for threshold in (1.0, 2.0, 2.5, 3.0)]
     assert found == pytest.approx([1, 1500 / 503 - 2, 1500 / 503 - 2.5, 0])
+
+
+@pytest.mark.parametrize(("largest", "started", "kept"), [(0.8, 1, 1), (0.85, 0, 1730.77 / 1000 - 1), (0.9, 0, 0)])
+def test_evidence_starts_where_the_p_value_is_at_most_one_over_m(largest: float, started: float, kept: float) -> None:
+    """Of 80 trusted samples: exp(-2 statistic) <= 1 / 80 from 2.19 on. The statistics are 3.08, 1.73 and 0.77."""
+    train, trusted = torch.linspace(0, 1, 2000), largest * torch.linspace(0, 1, 80)
+    bad = torch.full((500,), float("nan"))  # counted, they would raise the bound to 3.18
+    for losses in (trusted, torch.cat([trusted, bad])):
+        tables = [rank_weights(train, losses, before=torch.tensor(before)) for before in (0.0, 0.1)]
+        assert [float(table.evidence) for table in tables] == pytest.approx([started, kept], abs=1e-4)
+        assert [bool(table.weights.eq(1).all()) for table in tables] == [started == 0, kept == 0]
+        assert float(rank_weights(train, losses).evidence) == pytest.approx(kept, abs=1e-4)
+
+
+def test_the_evidence_of_a_larger_mean_is_that_of_welchs_test() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    generator = Generator().manual_seed(0)
+    train, trusted = torch.randn(500, generator=generator), 0.3 + 2 * torch.randn(200, generator=generator)
+    expected = stats.ttest_ind(trusted.numpy(), train.numpy(), equal_var=False).statistic
+    assert 1 < expected < 5
+    threshold = float(expected) - 0.4
+    bad = torch.tensor([float("nan"), float("inf")])
+    for more in (bad[:0], bad):
+        found = evidence_of_larger_mean(torch.cat([train, more]), torch.cat([trusted, more]), threshold)
+        assert found.item() == pytest.approx(0.4, abs=1e-4)
+    assert evidence_of_larger_mean(train, trusted, threshold - 1) == 1
+    assert evidence_of_larger_mean(trusted, train, 1.0) == 0
+
+
+def test_without_a_difference_there_is_no_evidence_of_a_larger_mean() -> None:
+    zeros, unknown = torch.zeros(50), torch.full((50,), float("nan"))
+    for train, trusted in ((zeros, zeros), (unknown, zeros), (zeros, unknown), (unknown, unknown)):
+        assert evidence_of_larger_mean(train, trusted, 2.5) == 0

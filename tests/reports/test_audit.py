@@ -70,6 +70,7 @@ def test_the_sentences_say_what_to_check_and_whose_numbers_they_are(tmp_path: Pa
     assert "The number of a sample is its row of t.csv." in found
     assert any("prediction differs from 2 of the labels" in text for text in found)
     assert title_of(tmp_path / "a") == "Label audit: adiw-kl on insects"
+    assert title_of(audited(tmp_path / "b", dataset="csv", path="my/t.csv")) == "Label audit: adiw-kl on my/t.csv"
     write_audit(tmp_path / "a", [0.1, 2.0, 3.0, 0.5], trusted={"unseen": [0.1, 3.0]})
     assert "2 trusted samples are no clear evidence" in cutoff_line(load_audit(tmp_path / "a"))
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adiw.reports.audit import load_audit
-from adiw.reports.audit_page import render_audit
+from adiw.reports.audit import load_audit, render_audit
 from adiw.reports.pictures import load_pictures
 from tests.reports.browser import OVERFLOWING, evaluate, needs_chromium
 from tests.reports.folders import write_audit, write_pictures

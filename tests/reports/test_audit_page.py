@@ -8,8 +8,7 @@ import numpy as np
 
 from adiw.audit_cutoff import Losses
 from adiw.label_audit import Audit
-from adiw.reports.audit import load_audit
-from adiw.reports.audit_page import render_audit, save
+from adiw.reports.audit import load_audit, render_audit, save
 from adiw.reports.pictures import load_pictures
 from tests.reports.elements import Elements
 from tests.reports.folders import write_audit, write_history, write_pictures, write_run

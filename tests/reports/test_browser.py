@@ -219,3 +219,13 @@ def test_names_of_lines_at_nearly_the_same_height_do_not_cover_each_other(tmp_pa
     names = sorted(evaluate(render_report(read_results(tmp_path / "runs")), script, tmp_path), key=lambda box: box[1])
     assert len(names) >= 2
     assert all(below[1] >= above[2] - 2 for above, below in pairwise(names))
+
+
+def test_five_methods_are_told_apart_without_colour(tmp_path: Path) -> None:
+    """As many as --compare trains beside a folder of trusted images."""
+    rows = [f"method {number}" for number in range(5)]
+    records = [record(row, "here", 0, [10.0 * (place + 1)] * 3) for place, row in enumerate(rows)]
+    page = render_report(read_results(write_sweep(tmp_path / "sweep", records, rows, ["here"], trials=1)))
+    script = "return [...document.querySelectorAll('[data-curves=accuracy] .curve')].map(e => e.style.strokeDasharray"
+    script += " || e.getAttribute('stroke-dasharray'));"
+    assert len(set(evaluate(page, script, tmp_path))) == len(rows)

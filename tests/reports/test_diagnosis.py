@@ -66,7 +66,10 @@ def test_a_page_of_several_runs_names_them_and_shows_compared_ones_first(tmp_pat
     run_with(tmp_path / "b", "adiw-kl", verdict=verdict("Better.", COMPARED))
     run_with(tmp_path / "c", "val-only")  # without any
     found = findings(read_results(tmp_path))
-    assert [(f.row, f.sentence, len(f.alarms)) for f in found] == [("adiw-kl", "Better.", 0), ("uniform", None, 1)]
+    assert [(f["row"], f["sentence"], len(f["alarms"])) for f in found] == [
+        ("adiw-kl", "Better.", 0),
+        ("uniform", None, 1),
+    ]
     assert "adiw-kl:" in Elements(render_report(read_results(tmp_path))).text("b")
 
 
@@ -86,9 +89,9 @@ def test_classes_are_shown_with_their_weights_and_confusions(tmp_path: Path) -> 
     folder = run_with(tmp_path / "run", predictions=predictions(["ant", HOSTILE, "cat"]), groups=groups)
     results = read_results(folder)
     (table,) = class_tables(results)
-    first = table.lines[0]
+    first = table["lines"][0]
     assert (first["name"], first["accuracy"], first["mean_weight"]) == ("ant", 80.0, 1.25)
-    assert (table.hidden, table.opened) == (0, True)
+    assert (table["hidden"], table["opened"]) == (0, True)
     text = render_report(results)
     page = Elements(text)
     assert HOSTILE not in text
@@ -101,8 +104,8 @@ def test_classes_are_shown_with_their_weights_and_confusions(tmp_path: Path) -> 
 def test_of_many_classes_the_worst_are_shown(tmp_path: Path) -> None:
     folder = run_with(tmp_path / "run", predictions=predictions([f"c{k}" for k in range(MANY + 5)]))
     (table,) = class_tables(read_results(folder))
-    assert (len(table.lines), table.hidden, table.matrix) == (MANY, 5, None)
-    assert table.lines[0]["name"] == f"c{MANY + 3}"  # the lowest accuracy; the last class has none
+    assert (len(table["lines"]), table["hidden"], table["confusion"]) == (MANY, 5, None)
+    assert table["lines"][0]["name"] == f"c{MANY + 3}"  # the lowest accuracy; the last class has none
     assert "c0 predicted as c1: 7" in Elements(render_report(read_results(folder))).text("li")
 
 
@@ -149,7 +152,10 @@ def test_a_compared_run_is_one_row_with_its_folds_and_the_alternatives_are_lines
     }
     lines = [{"name": "always ant", "value": 40.0}, {"name": "uniform", "value": 42.0}]
     assert chart_data(results)["references"] == [lines]
-    assert [(table.row, table.opened) for table in class_tables(results)] == [("adiw-kl", True), ("uniform", False)]
+    assert [(table["row"], table["opened"]) for table in class_tables(results)] == [
+        ("adiw-kl", True),
+        ("uniform", False),
+    ]
     summary = " ".join(Elements(render_report(results)).text("li"))
     assert "The compared run of adiw-kl: Accuracy" in summary
     assert "in epoch 2, the best of 2 on held-out trusted samples; the last epoch has 55.00%" in summary

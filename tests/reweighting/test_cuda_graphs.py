@@ -132,14 +132,15 @@ class Run:
     def __init__(self, joined: bool = False, unlabelled: bool = False, **given: Any) -> None:
         torch.manual_seed(0)
         truth, centres = torch.arange(60) % 4, 3 * torch.randn(4, 3)
-        self.x, wrong = centres[truth] + torch.randn(60, 3), torch.arange(60) % 3 > 0
+        self.x, kind = centres[truth] + torch.randn(60, 3), torch.arange(60) % 3
+        wrong, trusted = kind == 0, kind == 1
         self.y = torch.where(wrong, (truth + 1) % 4, truth)
         if unlabelled:
             self.y[1::6] = -100  # which cross-entropy ignores
         self.net = Net()
-        val_set: Any = TensorDataset(self.x[~wrong], truth[~wrong])
+        val_set: Any = TensorDataset(self.x[trusted], truth[trusted])
         if joined:
-            val_set = Indexed(TensorDataset(self.x, self.y), (~wrong).nonzero().flatten()).trusted
+            val_set = Indexed(TensorDataset(self.x, self.y), trusted.nonzero().flatten()).trusted
         given = {"val_batch": 18, "val_every": 2, "warmup_steps": 2, "generator": Generator().manual_seed(0), **given}
         self.reweight = ADIW(self.net, nn.CrossEntropyLoss(reduction="none"), val_set, 60, **given)
         self.losses: list[float] = []
@@ -276,6 +277,8 @@ def test_weights_of_several_batches_together_with_graphs_are_those_without(
     for eager in (True, False):
         runs.append(run := Run(**given))
         with always_eager() if eager else nullcontext():
+            run.train(nothing, steps=20)  # some evidence
+            log.clear()
             for step in range(24):
                 index = torch.randperm(60, generator=Generator().manual_seed(step))[:16]
                 batches = [(run.x[i], run.y[i], i) for i in index.split([10, 6] if step % 3 else [16])]

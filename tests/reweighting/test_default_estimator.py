@@ -47,7 +47,7 @@ class Reference:
         self.ranked = np.sort(known[np.isfinite(known)])
         m, n = np.isfinite(losses).sum(), len(self.ranked)
         parts = min(max(round(2 * np.sqrt(len(losses))), 4), 50)
-        self.table, self.evidence = np.ones(parts), 0.0
+        self.table = np.ones(parts)
         if m and n:
             ranks = sorted(
                 np.mean(self.ranked < x) + np.mean(self.ranked == x) / 2 for x in losses[np.isfinite(losses)]
@@ -58,8 +58,12 @@ class Reference:
             weights = np.where(right >= 0.02, 1 / (1 + np.exp(-20 * (right - 0.65))), 0)
             finite = np.sort(losses[np.isfinite(losses)])
             excess = max(0, max((j + 1) / m - np.mean(self.ranked <= x) for j, x in enumerate(finite)))
-            self.evidence = float(np.clip(m * n / (m + n) * excess**2 - 1, 0, 1))
+            statistic = m * n / (m + n) * excess**2
+            starts = self.evidence > 0 or np.exp(-2 * statistic) <= 1 / m
+            self.evidence = float(np.clip(statistic - 1, 0, 1)) if starts else 0.0
             self.table = 1 + self.evidence * (weights / weights.mean() - 1)
+        else:
+            self.evidence = 0.0
         for_class = [
             self.estimate[[i for i in self.train if self.label[i] == c]].sum() for c in range(len(self.factors))
         ]
@@ -220,6 +224,30 @@ def test_weights_stay_when_the_evidence_ends_unless_trusted_samples_are_trained_
     assert torch.equal(outside.weights, before)
     assert outside.weights[:24].max() < 0.8
     assert joined.weights[:24].min() > 0.9
+
+
+@pytest.mark.parametrize("joined", [None, 40])
+def test_chance_does_not_begin_what_keeps_itself_up(joined: int | None) -> None:
+    """Evidence begins with a p-value of at most 1 / 40, and then stays until the statistic is below one."""
+    reweight = make(torch.linspace(0, 1, 40), num_train=240, joined=joined)
+    ranks, train = reweight.ranks, torch.linspace(0, 1, 240 if joined is None else 200)
+    assert ranks is not None
+
+    def evidence(largest: float) -> float:
+        trusted = largest * torch.linspace(0, 1, 40)
+        losses = train if joined is None else torch.cat([train, trusted])
+        if joined is None:
+            reweight.trust(TensorDataset(trusted, trusted))
+        for _ in range(2):  # joined losses are compared in the next step
+            call(reweight, losses, torch.arange(240))
+        found = reweight.ranks
+        assert found is not None
+        return float(found.evidence)
+
+    statistics = [0.8, 0.72, 0.8, 0.95, 0.8]  # 1.3, 2.6, 1.3, 0.1, 1.3
+    found = [evidence(largest) for largest in statistics]
+    assert found == pytest.approx([0, 1, found[2], 0, 0])
+    assert 0.1 < found[2] < 0.6
 
 
 @pytest.mark.parametrize("nonfinite", [NAN, INF])
@@ -495,7 +523,13 @@ def test_wrong_labels_that_the_network_does_not_predict_and_rare_classes(kind: s
     assert reweight.ranks.predicted_errors == 0
 
 
-def look(losses: Tensor, uncertainty: Tensor, seen: int, ranks: RankEstimator | None = None) -> RankEstimator:
+def look(
+    losses: Tensor,
+    uncertainty: Tensor,
+    seen: int,
+    ranks: RankEstimator | None = None,
+    unexpected: Tensor | None = None,
+) -> RankEstimator:
     """An estimator with the last 50 of 200 samples trusted, after one look in epoch ``seen``."""
     state = WeightState(200, "")
     state.seen_samples.fill_(200 * seen + 1)
@@ -503,7 +537,9 @@ def look(losses: Tensor, uncertainty: Tensor, seen: int, ranks: RankEstimator | 
     ranks.factors = torch.ones(3)
     ranks.labels.fill_(0)
     assert ranks.uncertainty is not None
+    assert ranks.unexpected is not None
     ranks.losses[:-1], ranks.uncertainty[:-1] = losses, uncertainty
+    ranks.unexpected[:-1] = torch.zeros(200) if unexpected is None else unexpected
     ranks.refit(state)
     return ranks
 
@@ -525,6 +561,18 @@ def test_evidence_of_predicted_errors() -> None:
     assert look(-LARGER, SURE, 40, found).predicted_errors == 1
 
 
+def test_evidence_of_predicted_errors_by_unexpected_errors() -> None:
+    """Nine trusted labels are errors that the network does not expect: a difference of 3.28 standard errors."""
+    errors = torch.where((torch.arange(200) >= 150) & (torch.arange(200) % 6 == 0), 0.9, -0.05)
+    assert look(SURE, SURE, seen=3).predicted_errors == 0
+    found = look(SURE, SURE, 3, unexpected=errors)
+    assert found.predicted_errors.item() == pytest.approx(3.28 - 2.5, abs=0.01)
+    assert look(SURE, LARGER, 3, unexpected=errors).predicted_errors == 0
+    assert look(SURE, SURE, 3, unexpected=-errors).predicted_errors == 0
+    assert look(-LARGER, SURE, 3, unexpected=errors).predicted_errors == 0
+    assert look(SURE, SURE, 6, unexpected=errors).predicted_errors == 0
+
+
 def test_uncertainty_is_needed_until_the_looks_are_over_and_again_in_an_earlier_state() -> None:
     early = look(LARGER, SURE, seen=5)
     assert early.needs_uncertainty
@@ -535,24 +583,28 @@ def test_uncertainty_is_needed_until_the_looks_are_over_and_again_in_an_earlier_
 
 
 def test_predicted_errors_are_part_of_the_state() -> None:
-    found = look(LARGER, SURE, seen=3)
+    found = look(LARGER, SURE, seen=3, unexpected=-SURE)
     other = RankEstimator(200, 50, torch.arange(150, 200), Generator())
     other.load_state_dict(found.state_dict())
     assert other.predicted_errors == 1
+    assert other.unexpected is not None
+    torch.testing.assert_close(other.unexpected[:-1], -SURE)
     moved = found.with_last_losses(RankEstimator(200, 40, torch.arange(160, 200), Generator()))
     assert moved.predicted_errors == 1
     assert moved.uncertainty is not None
+    assert moved.unexpected is not None
     torch.testing.assert_close(moved.uncertainty[:-1], SURE)
+    torch.testing.assert_close(moved.unexpected[:-1], -SURE)
 
 
-def test_uncertainty_is_that_of_the_outputs_of_each_sample() -> None:
+def test_uncertainty_and_unexpected_errors_are_those_of_the_outputs_of_each_sample() -> None:
     logits, labels, _ = task()
     model = Table(logits.float())
     everything = TensorDataset(torch.arange(120), labels)
     for joined in (True, False):
         val_set: Any = Indexed(everything, torch.arange(90, 120)).trusted if joined else everything
         reweight = ADIW(model, CROSS_ENTROPY, val_set, 120)
-        index = torch.tensor([7, 3, 100])
+        index = torch.cat([torch.tensor([7, 3, 100]), (logits.argmax(1) != labels).nonzero()[:1, 0]])
         reweight(model(index), labels[index], index)
         assert reweight.ranks is not None
         if not joined:
@@ -561,4 +613,11 @@ def test_uncertainty_is_that_of_the_outputs_of_each_sample() -> None:
         assert reweight.ranks.uncertainty is not None
         expected = -logits[index].softmax(1).amax(1).log().float()
         torch.testing.assert_close(reweight.ranks.uncertainty[index], expected)
-        assert reweight.ranks.uncertainty.isfinite().sum() == 3
+        assert reweight.ranks.uncertainty.isfinite().sum() == 4
+        wrong = logits[index].argmax(1) != labels[index]
+        assert wrong.any()
+        assert not wrong.all()
+        assert reweight.ranks.unexpected is not None
+        errors = wrong.float() - 1 + logits[index].softmax(1).amax(1).float()
+        torch.testing.assert_close(reweight.ranks.unexpected[index], errors)
+        assert reweight.ranks.unexpected.isfinite().sum() == 4

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.autograd.functional import jvp
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
@@ -100,21 +101,19 @@ def per_sample_jvp(losses_at: LossesAt, theta: Parameters, direction: Parameters
 def jvp_by_double_backward(losses_at: LossesAt, theta: Parameters, direction: Parameters) -> Tensor:
     """The same as ``per_sample_jvp`` by two backward passes, for operators without forward mode.
 
-    J'u is linear in u, so for any u the derivative of <J'u, direction> by u is J direction.
-
     >>> theta, direction = {"a": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}
     >>> jvp_by_double_backward(lambda p: p["a"] ** 2 * torch.tensor([1.0, -1.0]), theta, direction)
     tensor([ 12., -12.])
     """
+
+    def losses(*values: Tensor) -> Tensor:
+        return losses_at(dict(zip(theta, values, strict=True)))
+
     # cuDNN's recurrent layers have no second derivative either.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), torch.backends.cudnn.flags(enabled=False):
-        leaves = {name: value.detach().requires_grad_() for name, value in theta.items()}
-        losses = losses_at(leaves)
-        u = torch.zeros_like(losses, requires_grad=True)
-        pulled = torch.autograd.grad(losses, list(leaves.values()), u, create_graph=True, allow_unused=True)
-        pairs = [(g, direction[name]) for g, name in zip(pulled, leaves, strict=True) if g is not None]
-        (products,) = torch.autograd.grad([g for g, _ in pairs], u, [v for _, v in pairs])
-    return products
+        _, products = jvp(losses, tuple(theta.values()), tuple(direction[name] for name in theta))
+    found: Tensor = products
+    return found
 
 
 @cache

@@ -9,8 +9,7 @@ import typer
 
 from adiw.cli.console import one_line_errors, working
 from adiw.label_audit import Audit
-from adiw.reports.audit import cutoff_line, load_audit, quality_line, title_of
-from adiw.reports.audit_page import MOST_ON_PAGE, ON_PAGE, save
+from adiw.reports.audit import MOST_ON_PAGE, ON_PAGE, cutoff_line, load_audit, quality_line, save, title_of
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
 

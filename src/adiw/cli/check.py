@@ -19,7 +19,7 @@ from adiw.reports.grid import Box, Grid, Head, to_text
 MOST_CLASSES = 20  # in the table
 
 
-@settings_options("target", "shift", "trusted", "trusted_file", "trusted_folder", "seed")
+@settings_options("target", "shift", "trusted", "trusted_file", "trusted_folder", "image_size", "augment", "seed")
 def check(
     given: dict[str, Any],
     data: Annotated[

@@ -202,7 +202,10 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
 
     others = (row["method"] for row in rows[1:])
     meanings = "; ".join(f"{name}: {METHODS[name].about[0].lower()}{METHODS[name].about[1:]}" for name in others)
-    notes = ["Differences, and the verdict, are those on held-out trusted samples.", f"{meanings}."]
+    notes = ["Differences, and the verdict, are those on held-out trusted samples."]
+    if len(rows) > 3:
+        notes[0] += f" The intervals of all but {rows[1]['method']} hold together."
+    notes.append(f"{meanings}.")
     if folds > 1:
         notes.insert(
             0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."

@@ -35,7 +35,7 @@ EXECUTORS = ("local", "ray")
 
 @dataclass(frozen=True)
 class Where:
-    """The name of the executor, its processes, the share of a GPU for each run, and retries of a run."""
+    """The name of the executor, its processes, the share of a GPU for each run (None: chosen), and retries."""
 
     executor: str
     processes: int | None
@@ -66,27 +66,20 @@ class Where:
                 work.processes = min(cluster.slots, len(left))
                 yield cluster
             return
-        work.processes, sharing = self._processes(work, len(left)), 1
-        on_gpu = work.engine.resolve_device().type == "cuda"
-        if on_gpu and work.processes == 1 and self.processes is None and work.side_by_side is None:
+        device, each = work.engine.resolve_device(), self.gpus_per_run or 1.0
+        work.processes = sharing = self.processes or max(1, min(len(left), processes_for(device, each)))
+        on_gpu = device.type == "cuda"
+        if on_gpu and work.processes == 1 and self.processes is None and self.gpus_per_run is None:
             sharing = processes_to_share(job.settings.model for job in left)
-        with shared_gpu(max(work.processes, sharing) if on_gpu else 1) as shared:
-            if shared and sharing > 1:
-                work.processes, work.side_by_side = sharing, 1
+        with shared_gpu(sharing if on_gpu else 1) as shared:
+            if shared:
+                work.processes = sharing
             if work.processes == 1:
                 yield None
                 return
-            spread = not _on_cpu(work.engine) and work.engine.resolve_device().index is None
-            with LocalExecutor(work.processes, (self.gpus_per_run or 1.0) if spread else None) as processes:
+            spread = not _on_cpu(work.engine) and device.index is None
+            with LocalExecutor(work.processes, each if spread else None) as processes:
                 yield processes
-
-    def _processes(self, work: Sweep, runs: int) -> int:
-        """The given number; otherwise as many as use the whole machine, or one if runs share a process."""
-        if self.processes is not None:
-            return self.processes
-        if work.side_by_side is not None:
-            return 1
-        return max(1, min(runs, processes_for(work.engine.resolve_device(), self.gpus_per_run or 1.0)))
 
 
 def _on_cpu(engine: Engine) -> bool:
@@ -159,14 +152,16 @@ def sweep(
     executor: Annotated[str, typer.Option(help="Where runs are computed: local or ray.")] = "local",
     side_by_side: Annotated[
         int | None,
-        typer.Option(help="Number of runs that share a process and its GPU [default: found by measuring].", min=1),
+        typer.Option(
+            help="Number of runs that share a GPU [default: 1; of small networks, by NVIDIA's MPS, up to 12].", min=1
+        ),
     ] = None,
     processes: Annotated[
         int | None,
         typer.Option(help="Number of processes [default: one per GPU; on a CPU, cores / threads].", min=1),
     ] = None,
     gpus_per_run: Annotated[
-        float | None, typer.Option(help="Share of a GPU for each process or Ray task, such as 0.5 [default: 1].")
+        float | None, typer.Option(help="Share of a GPU for each run, such as 0.5; the same as --side-by-side 2.")
     ] = None,
     retries: Annotated[
         int, typer.Option(help="How often a run is started again after its process was killed.", min=0)
@@ -195,7 +190,10 @@ def sweep(
     with one_line_errors():
         limit = None if budget is None else Budget(seconds_of(budget))
         recipe = load(name)
-        where = Where(executor, processes, gpus_per_run, retries)
+        if side_by_side is not None and gpus_per_run is not None:
+            raise SettingsError("--side-by-side and --gpus-per-run say the same: give only one of them")
+        share = gpus_per_run if side_by_side is None else 1 / side_by_side
+        where = Where(executor, processes, share, retries)
         longest = None if time_limit is None else seconds_of(time_limit, "--time-limit")
         engine = Engine(None if device is None else device_named(device), workers, capture, compiled, log=say)
         folder = out or Path("runs") / recipe.name
@@ -205,7 +203,7 @@ def sweep(
             show_tables(folder, time)
             return
         planned = plan(recipe, Part(tuple(method or ()), tuple(shift or ()), trials, changes))
-        work = Sweep(Folder(folder), data_root, engine, side_by_side, time_limit=longest)
+        work = Sweep(Folder(folder), data_root, engine, time_limit=longest)
         _check_data([job for job in planned if time or work.ended(job) is None], data_root)
         open_sweep(recipe, changes, folder)
         bar = progress_bar("cells" if time else "", quiet)

@@ -21,6 +21,7 @@ class Data:
     train_groups, test_groups: the group of each sample, a value of a column of a table; empty without groups.
     numbering: what ``rows`` counts, such as the rows of a file; by default positions in the training set.
     rows: (n,) the number of each training sample there; None for its position.
+    trusted: (t,) the positions of training samples that came as trusted ones, from a table of trusted rows.
     describe: describe(position) is a training sample as its source has it, by column; None without columns.
 
     >>> import torch
@@ -42,6 +43,7 @@ class Data:
     test_groups: tuple[str, ...] = ()
     numbering: str = ""
     rows: Tensor | None = None
+    trusted: Tensor | None = None
     describe: Callable[[int], dict[str, str]] | None = None
 
     def __post_init__(self) -> None:

@@ -31,7 +31,8 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
     """Image files and their labels; an item is a (3, size, size) uint8 tensor and its label.
 
     paths: n image files;  y: (n,) int64;  size: side of the result in pixels;
-    train: random resized crop and flip when true, resize and centre crop otherwise.
+    train: random resized crop and flip when true, resize and centre crop otherwise;
+    augment: false for the centre crop in training too.
 
     >>> files = ImageFiles((Path("a.png"), Path("b.png")), torch.tensor([0, 1]), size=32)
     >>> len(files), files.input_shape
@@ -42,6 +43,7 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
     y: Tensor
     size: int = 224
     train: bool = False
+    augment: bool = True
 
     def __post_init__(self) -> None:
         require("pillow", "10", "cli")
@@ -56,8 +58,9 @@ class ImageFiles(Dataset[tuple[Tensor, Tensor]]):
 
     def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
         image = read_image(self.paths[i])
-        box = random_box(*image.size) if self.train else centre_box(*image.size)
-        flip = self.train and bool(torch.rand(()) < 0.5)
+        at_random = self.train and self.augment
+        box = random_box(*image.size) if at_random else centre_box(*image.size)
+        flip = at_random and bool(torch.rand(()) < 0.5)
         return to_tensor(image, box, self.size, flip), self.y[i]
 
     @property

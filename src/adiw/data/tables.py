@@ -59,6 +59,7 @@ def load_table(
     group: str | None = None,
     seed: int = 0,
     train_rows: Sequence[int] | None = None,
+    trusted: Path | None = None,
 ) -> Data:
     """Your own table with a label column, as CSV or parquet: adiw run my.csv, or a folder of tables.
 
@@ -66,24 +67,32 @@ def load_table(
 
     Medians, means, standard deviations and the values of text columns are those of the training rows.
     One file is split 80/20 by ``seed`` within each class; its rows ``train_rows``, from 0, are all training rows, and
-    a fifth of the others are test rows.
+    a fifth of the others are test rows. Trusted rows in a file of their own, with the same columns, are training rows
+    after those of the table.
     """
     path = require_path("csv", path, f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
-    tables = [read_table(_find(path, "train") if path.is_dir() else path, target)]
-    if path.is_dir():
-        tables.append(read_table(_find(path, "test"), tables[0].target))
-        _check_same_columns(*tables)
+    is_folder = path.is_dir()
+    if train_rows is not None and is_folder:
+        raise DataError(f"{path}: train_rows are for a table that is one file, and this folder has a training file")
+    tables = [read_table(_find(path, "train") if is_folder else path, target)]
+    others = [*([_find(path, "test")] if is_folder else []), *([] if trusted is None else [trusted])]
+    tables += [read_table(other, tables[0].target) for other in others]
+    for table in tables[1:]:
+        _check_same_columns(tables[0], table)
     classes, numbers = class_names(tables[0]), number_columns(tables[0])
     x, y = [_numeric(table, numbers) for table in tables], [_encode(table, classes) for table in tables]
     groups = [_groups(table, group) for table in tables]
-    rows = None
-    if train_rows is not None and len(tables) == 2:
-        raise DataError(f"{path}: train_rows are for a table that is one file, and this folder has a training file")
-    if len(tables) == 1:
-        parts = _split(tables[0], y[0], seed, train_rows or ())
+    features, rows, named = tables[0].features, None, None
+    if trusted is not None:
+        features = _below(features, tables[-1].features)
+        named = torch.arange(len(y[0]), len(features))
+        x[0], y[0], groups[0] = _below(x[0], x.pop()), torch.cat([y[0], y.pop()]), groups[0] + groups.pop()
+    if not is_folder:
+        parts = _split(tables[0], y[0], seed, train_rows if named is None else named.tolist())
         x, y, rows = [x[0].iloc[part.numpy()] for part in parts], [y[0][part] for part in parts], parts[0]
         groups = [tuple(groups[0][row] for row in part.tolist()) if groups[0] else () for part in parts]
-    given = tables[0].features.astype("category")  # takes little memory
+        named = None if named is None else torch.searchsorted(rows, named)
+    given = features.astype("category")  # takes little memory
     transform = _transform(x[0], numbers, path)
     return Data(
         name="csv",
@@ -93,13 +102,22 @@ def load_table(
         train_groups=groups[0],
         test_groups=groups[1],
         numbering=f"row of {tables[0].path.name}, from 0 below the column names",
+        trusted=named,
         rows=rows,
         describe=lambda i: {str(k): str(v) for k, v in given.iloc[i if rows is None else int(rows[i])].items()},
     )
 
 
-def _split(table: Table, y: Tensor, seed: int, train_rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _below(first: "DataFrame", second: "DataFrame") -> "DataFrame":
+    """The rows of both, numbered anew."""
+    from pandas import concat
+
+    return concat([first, second], ignore_index=True)
+
+
+def _split(table: Table, y: Tensor, seed: int, train_rows: Sequence[int] | None) -> tuple[Tensor, Tensor]:
     """The rows of one file for training and for testing, both ascending."""
+    train_rows = train_rows or ()
     outside = [row for row in train_rows if not 0 <= row < len(y)]
     if outside:
         raise DataError(

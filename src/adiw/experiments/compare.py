@@ -110,7 +110,7 @@ def with_verdict(out: Path, method: str, folders: dict[str, list[Path]]) -> dict
     own = right.pop(method)
     if own is None:
         return {**result, "verdict": make_verdict(shift, after).as_dict()}
-    compared = [compare_rates(name, own, other) for name, other in right.items() if other is not None]
+    compared = compare_rates(own, {name: other for name, other in right.items() if other is not None})
     verdict = make_verdict(shift, after, 100 * float(own.double().mean()), compared or None)
     return {**result, "verdict": verdict.as_dict()}
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
+from adiw.data.image_files import read_image
 from adiw.experiments.splits import LEAST_HELD_OUT, Splits, without_augmentation
 from adiw.reweighting.diagnostics.quick_model import (
     CHECKS,
@@ -32,6 +33,7 @@ from adiw.reweighting.diagnostics.verdict import LEVEL
 from adiw.reweighting.progress import OnProgress, counted, each, silent
 
 DIGITS = 5  # of probabilities that are compared
+LOOKED_AT = 20  # images whose size is read
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -76,6 +78,7 @@ def check_data(splits: Splits, hold_out: float, seed: int, progress: OnProgress 
             inputs,
         ),
         _labels(loss_distance(losses[~is_trusted], losses[is_trusted])),
+        *_small_images(train),
         _enough(len(splits.trusted), hold_out),
     ]
 
@@ -86,6 +89,20 @@ def features(samples: Samples | ImageFiles, progress: OnProgress = silent) -> Te
         return features_of(samples.x)
     rows = each(range(len(samples)), progress, "reading, image")
     return torch.cat([features_of(samples[k][0][None]) for k in rows])
+
+
+def _small_images(train: Samples | ImageFiles) -> list[Finding]:
+    """Whether images are less than half as large as what they are scaled to, by the first ones."""
+    if not isinstance(train, ImageFiles):
+        return []
+    side = max(min(read_image(path).size) for path in train.paths[:LOOKED_AT])
+    if 2 * side >= train.size:
+        return []
+    text = f"images of {side} pixels are enlarged to {train.size}: --image-size {side} trains much faster"
+    if train.augment:
+        text += ". Random crops lose most of a small image, and flips change a class that depends on the direction: "
+        text += "--no-augment keeps the images whole"
+    return [Finding("small images", True, text, {"side": side, "size": train.size})]
 
 
 def _sample(samples: Samples | ImageFiles, most: int, generator: torch.Generator) -> Samples | ImageFiles:
@@ -100,22 +117,15 @@ def _class_mix(train: Tensor, trusted: Tensor, classes: tuple[str, ...]) -> Find
     missing = [name for name, a, b in zip(classes, *counts, strict=True) if int(a) and not int(b)]
     figures = {**asdict(found), "train": shares[0], "trusted": shares[1], "missing": missing}
     words = _words(found)
+    text = f"training and trusted samples do not differ significantly in their class mix ({words})"
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         names = f"no trusted sample is of class {', '.join(missing[:5])}{more}"
-        return Finding(
-            "class mix", True, f"{names}: add trusted samples of each class that matters ({words})", figures
-        )
-    if found.p_value < LEVEL:
+        text = f"{names}: add trusted samples of each class that matters ({words})"
+    elif found.p_value < LEVEL:
         text = f"the trusted samples have another class mix than the training samples ({words}): the weights will "
-        advice = "follow it, so check that it is that of the data on which the model is used"
-        return Finding("class mix", True, text + advice, figures)
-    return Finding(
-        "class mix",
-        False,
-        f"training and trusted samples do not differ significantly in their class mix ({words})",
-        figures,
-    )
+        text += "follow it, so check that it is that of the data on which the model is used"
+    return Finding("class mix", bool(missing) or found.p_value < LEVEL, text, figures)
 
 
 def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, progress: OnProgress) -> Finding:
@@ -125,11 +135,11 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, prog
     pairs = [(digest, label) for digest, label in zip(_digests(train, progress), train.y.tolist(), strict=True)]
     copies = [label in label_of[digest] for digest, label in pairs if digest in label_of]
     figures = {"copies": len(copies), "other_label": copies.count(False)}
-    if not copies:
-        return Finding("duplicates", False, "no training sample is an exact copy of a trusted sample", figures)
-    text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
-    advice = "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
-    return Finding("duplicates", True, text + advice, figures)
+    text = "no training sample is an exact copy of a trusted sample"
+    if copies:
+        text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
+        text += "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
+    return Finding("duplicates", bool(copies), text, figures)
 
 
 def _digests(samples: Samples | ImageFiles, progress: OnProgress) -> list[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -23,9 +22,6 @@ from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep
 RETRIES = 3
 POLL = 0.2  # seconds between two checks of the tasks
 Ended = Iterator[tuple[Planned, dict[str, Any]]]
-Outcome = tuple[
-    list[tuple[Planned, dict[str, Any]]], bool
-]  # the runs that have ended, and whether others were stopped
 
 
 class Pending(Protocol):
@@ -79,21 +75,19 @@ class _Submitted:
         self.sizes: dict[Planned, int] = {}  # of metrics.jsonl of each run that has not ended
 
     def run(self, jobs: Sequence[Planned], progress: OnRunEpoch, stop: Callable[[], bool]) -> Ended:
-        self.sizes = {job: self._size(job) for job in jobs}
-        share = math.ceil(len(jobs) / self.sweep.processes)  # with few runs, each process still gets some
-        width, stopped = max(1, min(self.sweep.side_by_side or 1, share)), False
-        for at in range(0, len(jobs), width):
-            self._submit(Task(self.sweep, tuple(jobs[at : at + width]), self.stop_file))
+        self.sizes, stopped = {job: self._size(job) for job in jobs}, False
+        for job in jobs:
+            self._submit(Task(self.sweep, job, self.stop_file))
         while self.pending:
             if stop():
                 self.stop_file.touch()
             for task, future in [entry for entry in self.pending if entry[1].done()]:
                 self.pending.remove((task, future))
-                ended, remain = self._outcome(task, future)
-                stopped |= remain
-                for job, record in ended:
-                    del self.sizes[job]
-                    yield job, record
+                record = self._record(task, future)
+                stopped |= record is None and task.stopped()
+                if record is not None:
+                    del self.sizes[task.job]
+                    yield task.job, record
             self._report(progress)
             time.sleep(POLL)
         self.stop_file.unlink(missing_ok=True)  # kept if tasks remain: they stop when they start
@@ -103,20 +97,19 @@ class _Submitted:
     def _submit(self, task: Task) -> None:
         self.pending.append((task, self.executor.submit(compute, task)))
 
-    def _outcome(self, task: Task, future: Pending) -> Outcome:
-        """The outcome of a task; if its worker was lost, its runs are submitted again, one by one."""
+    def _record(self, task: Task, future: Pending) -> dict[str, Any] | None:
+        """The record of a run; None if it was stopped, or is submitted again because its worker was lost."""
         try:
-            outcome: Outcome = future.result()
-            return outcome
+            record: dict[str, Any] | None = future.result()
+            return record
         except Exception as error:
             if task.stopped():
-                return [], True
+                return None
             if task.attempt < self.retries:
-                for job in task.jobs:
-                    self._submit(replace(task, jobs=(job,), attempt=task.attempt + 1))
-                return [], False
+                self._submit(replace(task, attempt=task.attempt + 1))
+                return None
             reason = f"its worker was lost {task.attempt + 1} times, at last with {in_one_line(error)}"
-            return [(job, self.sweep.failed(job, reason)) for job in task.jobs], False
+            return self.sweep.failed(task.job, reason)
 
     def _report(self, progress: OnRunEpoch) -> None:
         """Report the last epoch of each run that has advanced since the last call."""
@@ -141,19 +134,19 @@ def _variables() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Task:
-    """Runs for one worker.
+    """A run for a worker.
 
     Attributes:
-        sweep: how to compute them.
-        jobs: the runs, which share a process.
-        stop_file: runs stop when this file exists.
-        attempt: how often workers with these runs were lost.
+        sweep: how to compute it.
+        job: the run.
+        stop_file: the run stops when this file exists.
+        attempt: how often a worker with this run was lost.
         folder: the current folder of the process that submits; relative paths start there.
         variables: its environment variables for adiw, such as the folder of the data sets.
     """
 
     sweep: Sweep
-    jobs: tuple[Planned, ...]
+    job: Planned
     stop_file: Path
     attempt: int = 0
     folder: Path = field(default_factory=Path.cwd)
@@ -163,23 +156,20 @@ class Task:
         return self.stop_file.exists()
 
 
-def compute(task: Task) -> Outcome:
-    """In a worker: compute the runs of a task. A run that has begun is resumed; one that has ended is only read."""
+def compute(task: Task) -> dict[str, Any] | None:
+    """In a worker: the record of the task's run, which is resumed if it has begun; None if it was stopped."""
     if task.folder.is_dir():
         os.chdir(task.folder)
     os.environ.update(task.variables)
-    ended: list[tuple[Planned, dict[str, Any]]] = []
     if task.stopped():
-        return ended, True
+        return None
     watchdog = _watchdog(task.sweep.time_limit)
     try:
-        for job, record in task.sweep.run(task.jobs, stop=at_intervals(task.stopped)):
-            ended.append((job, record))
+        return task.sweep.compute(task.job, stop=at_intervals(task.stopped))
     except Interrupted:
-        return ended, True
+        return None
     finally:
         watchdog.cancel()
-    return ended, False
 
 
 def _watchdog(time_limit: float | None) -> threading.Timer:
@@ -222,7 +212,7 @@ def run_recipe(
     """
     recipe = load(name)
     stop = (lambda: False) if budget is None else Budget(seconds_of(budget)).spent
-    sweep = Sweep(open_sweep(recipe, part.changes, out), root, engine, 1, processes, time_limit)
+    sweep = Sweep(open_sweep(recipe, part.changes, out), root, engine, processes, time_limit)
     try:
         for job, record in run_on(executor, sweep, plan(recipe, part), stop=stop, retries=retries):
             sweep.write_record(job, record)

@@ -26,7 +26,8 @@ def processes_for(device: torch.device, gpus_per_run: float = 1.0) -> int:
     """How many processes use the whole machine: one per GPU, or part of it; on the CPU, cores / threads."""
     if device.type == "cpu":
         return max(1, len(os.sched_getaffinity(0)) // threads_per_process())
-    return 1 if device.index is not None else max(1, int(torch.cuda.device_count() / gpus_per_run + 1e-9))
+    gpus = 1 if device.index is not None else torch.cuda.device_count()
+    return max(1, int(gpus / gpus_per_run + 1e-9))
 
 
 class LocalExecutor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -126,25 +126,6 @@ def run(
         progress: called with the metrics of each epoch; "epochs" is the number of epochs of the whole run.
         stop: called after each step; if it returns true, a checkpoint is saved and ``Interrupted`` is raised.
     """
-    epochs = run_epochs(settings, out, root, engine, resume, progress, stop)
-    while True:
-        try:
-            next(epochs)
-        except StopIteration as end:
-            result: dict[str, Any] = end.value
-            return result
-
-
-def run_epochs(
-    settings: Settings,
-    out: Path,
-    root: Path | None,
-    engine: Engine,
-    resume: bool,
-    progress: OnEpoch,
-    stop: Callable[[], bool],
-) -> Generator[None, None, dict[str, Any]]:
-    """``run`` as a generator that yields after queuing each epoch on the device: other runs can then queue theirs."""
     find(settings.method)  # fails on an unknown name before the data are loaded
     commit()  # caches the commit of the start
     device = engine.resolve_device()
@@ -177,7 +158,7 @@ def run_epochs(
     folder.write_rows("timing.jsonl", training.timing)
     running = _Running(training, folder, engine, stop)
     del training  # it may be replaced
-    reason = yield from _train(running, progress)
+    reason = _train(running, progress)
     training = running.training
     try:
         result = _judge(training, reason, engine)
@@ -242,10 +223,18 @@ def _result(
         **figures,
         "alarms": [] if training is None else [asdict(alarm) for alarm in training.alarms],
         "verdict": None if training is None else verdict_of_run(training),
-        "judged_on": "selection split" if settings.selection else "test set",
+        "judged_on": _judged_on(settings),
         "settings": settings.as_dict(),
         **provenance(device),
     }
+
+
+def _judged_on(settings: Settings) -> str:
+    """What accuracies are measured on. Labels of the test rows of a single table may be wrong, too."""
+    if settings.selection:
+        return "selection split"
+    one_table = settings.dataset == "csv" and settings.path is not None and Path(settings.path).is_file()
+    return "test rows, with the table's labels" if one_table else "test set"
 
 
 class _Running:
@@ -295,16 +284,14 @@ class _Running:
         restore(self.training, state)
 
 
-def _train(running: _Running, progress: OnEpoch) -> Generator[None, None, str | None]:
+def _train(running: _Running, progress: OnEpoch) -> str | None:
     """Train until the last epoch: None, or why the run is dead. A resumed dead run stays dead."""
     folder, stop = running.folder, running.stop
     saved, reason, epochs = time.monotonic(), _cause_of_death(running.training), running.training.epochs
     while reason is None and running.training.epoch < epochs:
         training = running.training
         try:
-            training.queue_epoch()
-            yield
-            row = training.collect_epoch()
+            row = training.train_epoch()
         except Stopped:
             raise _saved_within_epoch(training, folder) from None
         except Exception as error:

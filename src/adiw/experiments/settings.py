@@ -99,7 +99,9 @@ class Settings:
         None, "Number of trusted samples to draw", unset="1000, or 10 of each class for class-prior"
     )
     trusted_file: str | None = _data(
-        None, "File with the positions of the trusted samples, from 0: in the training set, or in a table of one file"
+        None,
+        "File with the positions of the trusted samples, from 0: in the training set, or in a table of one file. For "
+        "csv also a table of trusted rows, with the columns of the training rows",
     )
     trusted_folder: str | None = _data(None, "Folder of trusted images, one folder per class, for imagefolder")
     broken_images: str = _data(
@@ -107,6 +109,9 @@ class Settings:
         "Images that cannot be decoded: refuse (an error) or skip (a warning)",
         choices=POLICIES,
         recorded=False,
+    )
+    image_size: int = _data(
+        224, "Side in pixels that images are scaled to, for imagefolder", rule=_count(8), recorded=False
     )
     hold_out: float = _data(
         0.0,
@@ -185,6 +190,9 @@ class Settings:
         unset=f"{', '.join(f'{n} for {name}' for name, n in DEFAULT_STEPS.items())}, "
         f"but {LEAST_EPOCHS} to {MOST_EPOCHS} epochs",
         recorded=False,
+    )
+    augment: bool = _training(
+        True, "Random crops and flips of training images, for imagefolder and CIFAR", recorded=False
     )
     batch: int = _training(256, "Batch size", rule=_count(1))
     seed: int = _training(0, "Seed of all random numbers", rule=_SEED)

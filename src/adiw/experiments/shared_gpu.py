@@ -16,12 +16,28 @@ PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"  # read by the
 PATIENCE = 30.0  # seconds for the service to start or to end
 SMALL = ("lenet5", "mlp")  # networks that leave most of a GPU idle
 MOST = 12  # processes: three times the throughput of runs in one process, by benchmarks/many_runs.py
+MEMORY = 2**31  # bytes of a process that trains a small network, its CUDA context included
 
 
 def processes_to_share(models: Iterable[str]) -> int:
-    """How many processes train runs of these networks on one GPU together: several for small ones, else one."""
+    """How many processes train runs of these networks on one GPU together.
+
+    For small networks one for each run, as far as there are cores and memory; a larger one fills the GPU alone.
+    """
     runs = list(models)
-    return max(1, min(len(runs), MOST, len(os.sched_getaffinity(0)))) if set(runs) <= set(SMALL) else 1
+    if not runs or not set(runs) <= set(SMALL):
+        return 1
+    return max(1, min(len(runs), MOST, len(os.sched_getaffinity(0)), _free_memory() // MEMORY))
+
+
+def _free_memory() -> int:
+    """Free bytes of the GPU. They are asked of the driver: a CUDA context of this process could keep MPS out."""
+    command = ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        return int(answer.split()[0]) * 2**20
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return MOST * MEMORY  # unknown
 
 
 @contextmanager

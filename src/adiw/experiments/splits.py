@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from adiw.data import Data, DataError, ImageFiles, Samples, load
 from adiw.data.imagefolder import class_folders
 from adiw.data.samples import stratified_split
+from adiw.data.tables import SUFFIXES as TABLES
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
 
@@ -70,14 +71,7 @@ class Splits:
 
 def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     """Load the data set, hold out the selection split if there is one, and shift the remaining training samples."""
-    path = None if settings.path is None else Path(settings.path)
-    target, group, broken = settings.target, settings.group, settings.broken_images
-    named = None if settings.trusted_file is None else _named_positions(settings)
-    one_file = named is not None and settings.dataset == "csv" and path is not None and path.is_file()
-    rows = named.tolist() if named is not None and one_file else None
-    data = load(settings.dataset, root, path=path, target=target, group=group, broken=broken, train_rows=rows)
-    if named is not None and one_file and data.rows is not None:
-        named = torch.searchsorted(data.rows, named)  # its positions in the training set
+    data, named = _load(settings, root)
     generator = Generator().manual_seed(settings.seed)
     train, test, positions = data.train, data.test, torch.arange(len(data.train))
     selected: Tensor | None = None
@@ -102,6 +96,31 @@ def load_splits(settings: Settings, root: Path | None = None) -> Splits:
     shifted_train = train.subset(shifted.keep, shifted.y)
     shifted = replace(shifted, keep=positions[shifted.keep])
     return Splits(data, shifted_train, trusted, test, shifted, held_out, _groups(data, shifted.keep, selected))
+
+
+def _load(settings: Settings, root: Path | None) -> tuple[Data, Tensor | None]:
+    """The data set, and the positions in its training set that trusted_file names."""
+    path = None if settings.path is None else Path(settings.path)
+    trusted_rows = _trusted_table(settings)
+    named = None if settings.trusted_file is None or trusted_rows else _named_positions(settings)
+    one_file = named is not None and settings.dataset == "csv" and path is not None and path.is_file()
+    data = load(
+        settings.dataset,
+        root,
+        path=path,
+        target=settings.target,
+        group=settings.group,
+        size=settings.image_size,
+        train_rows=named.tolist() if named is not None and one_file else None,
+        trusted=trusted_rows,
+        broken=settings.broken_images,
+    )
+    if named is not None and one_file and data.rows is not None:
+        named = torch.searchsorted(data.rows, named)  # its positions in the training set
+    if not settings.augment:
+        whole = replace(data.train, augment=False) if isinstance(data.train, ImageFiles) else data.train
+        data = replace(data, augment=False, train=whole)
+    return data, data.trusted if trusted_rows else named
 
 
 def _groups(data: Data, train: Tensor, selected: Tensor | None) -> Groups | None:
@@ -188,14 +207,28 @@ def _trusted_images(data: Data, folder: Path, broken: str) -> Samples | ImageFil
         raise SettingsError(
             f"--trusted-folder is for imagefolder, not {data.name}: name the samples in a --trusted-file"
         )
-    return class_folders(folder, data.classes, data.train.size, broken)
+    return replace(class_folders(folder, data.classes, data.train.size, broken), augment=data.train.augment)
 
 
 def _named_positions(settings: Settings) -> Tensor:
     """The positions that trusted_file names, ascending: in the training set, or rows of a table in one file."""
     assert settings.trusted_file is not None
+    return read_indices(settings.trusted_file).sort().values
+
+
+def _trusted_table(settings: Settings) -> Path | None:
+    """The table of trusted rows that trusted_file is; None if it has positions."""
+    if settings.trusted_file is None:
+        return None
     if settings.shift != "none" or settings.selection:
         raise SettingsError(
             "--trusted-file names samples of the training set as loaded: set --shift none and hold out no --selection"
         )
-    return read_indices(settings.trusted_file).sort().values
+    file = Path(settings.trusted_file)
+    if settings.dataset != "csv" or not file.name.endswith(TABLES) or not file.is_file():
+        return None
+    if file.suffix != ".csv":
+        return file
+    with file.open("rb") as stream:
+        first = stream.readline().strip()
+    return None if first.isdigit() else file

@@ -1,4 +1,4 @@
-"""The runs of a recipe: run side by side, resumed after a stop, and recorded one by one."""
+"""The runs of a recipe: which have ended, and each that has not begun, resumed and recorded."""
 
 from __future__ import annotations
 
@@ -6,37 +6,23 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.provenance import provenance
 from adiw.experiments.recipes import Planned
-from adiw.experiments.resume import random_state, set_random_state
-from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line, run, run_epochs
+from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line, run
 from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
-from adiw.experiments.side_by_side import Ramp, Width, has_memory_for_one_more
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
 TIMED_EPOCHS = 4  # the first one is a warm-up
 STOPPED = "stopped; the same command resumes"
 OnRunEpoch = Callable[[Planned, dict[str, Any]], None]
-
-
-@dataclass
-class _Active:
-    """A run in progress."""
-
-    job: Planned
-    epochs: Iterator[None]
-    rounds: int = 0
-    together: int = 1  # most runs that shared the process with it, itself included
 
 
 class Sweep:
@@ -46,8 +32,7 @@ class Sweep:
         folder: the folder with recipe.json, see ``adiw.experiments.resume.open_sweep``.
         root: folder of the data sets.
         engine: how runs are computed.
-        side_by_side: runs that share a process and its device; None finds the number on a GPU, and is one on a CPU.
-        processes: processes that share the machine, each with ``side_by_side`` runs.
+        processes: processes that share the machine, with a run each.
         time_limit: longest seconds of a run; a run that takes longer is recorded as failed.
     """
 
@@ -56,12 +41,11 @@ class Sweep:
         folder: Folder,
         root: Path | None = None,
         engine: Engine = DEFAULT,
-        side_by_side: int | None = 1,
         processes: int = 1,
         time_limit: float | None = None,
     ) -> None:
         self.folder, self.root, self.engine = folder, root, engine
-        self.side_by_side, self.processes, self.time_limit = side_by_side, processes, time_limit
+        self.processes, self.time_limit = processes, time_limit
 
     def ended(self, job: Planned) -> str | None:
         """How this run ended: "done" or "dead"; None if it has not ended.
@@ -88,75 +72,48 @@ class Sweep:
         progress: OnRunEpoch = lambda job, row: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[tuple[Planned, dict[str, Any]]]:
-        """Run what has not ended, ``side_by_side`` at a time; yields each run with its record when it ends.
+        """Run what has not ended, one after the other; yields each run with its record when it ends.
 
-        A run that is dead or fails does not end the others. When ``stop`` returns true, every run in progress
-        finishes its step and saves a checkpoint; then ``Interrupted`` is raised.
+        A run that is dead or fails does not end the others. When ``stop`` returns true, the run in progress finishes
+        its step and saves a checkpoint; then ``Interrupted`` is raised.
         """
         recorded = self._ended_trials()
-        waiting, stopped, width = iter(planned), False, self._width()
-        active: list[_Active] = []
-        while True:
-            while len(active) < width.limit and not stop() and (job := next(waiting, None)) is not None:
-                if self.ended(job) is None:
-                    active.append(
-                        _Active(job, _own_randomness(self._start(job, progress, stop), self.engine.resolve_device()))
-                    )
-                elif (job.row, job.column, job.trial) not in recorded:  # killed before it was recorded
-                    yield job, {**run_record(self.folder.path / job.folder), "side_by_side": width.limit}
-            if not active:
-                break
-            together = len(active)
-            for item in list(active):
-                item.rounds, item.together = item.rounds + 1, max(item.together, together)
-                try:
-                    record = self._advance(item, stop)
-                except Interrupted:
-                    stopped = True
-                    active.remove(item)
-                    continue
-                if record is not None:
-                    active.remove(item)
-                    yield item.job, {**record, "side_by_side": item.together}
-            width.end_round([item.rounds for item in active])
-        if stopped or next(waiting, None) is not None:
-            raise Interrupted(STOPPED)
+        for job in planned:
+            if stop():
+                raise Interrupted(STOPPED)
+            # A run that has ended without a record was killed before it was recorded.
+            if self.ended(job) is None or (job.row, job.column, job.trial) not in recorded:
+                yield job, self.compute(job, progress, stop)
 
-    def _width(self) -> Width:
-        device = self.engine.resolve_device()
-        if self.side_by_side is None and device.type == "cuda":
-            return Ramp(partial(has_memory_for_one_more, device), self.engine.log)
-        return Width(self.side_by_side or 1)
-
-    def _start(self, job: Planned, progress: OnRunEpoch, stop: Callable[[], bool]) -> Iterator[None]:
-        out = self.folder.path / job.folder
-        with only_process(out) as alone:
-            while not alone():
-                if stop():
-                    raise Interrupted(STOPPED)
-                time.sleep(0.1)
-                yield
-            if (out / "result.json").exists():  # another process has ended it
-                return
-            progress(job, {"epoch": 0})
-            begun, end = (out / "config.json").exists(), time.monotonic() + (self.time_limit or math.inf)
-            on_epoch, enough = partial(progress, job), lambda: stop() or time.monotonic() >= end
-            yield from run_epochs(job.settings, out, self.root, self.engine, begun, on_epoch, enough)
-
-    def _advance(self, item: _Active, stop: Callable[[], bool]) -> dict[str, Any] | None:
-        """Let a run queue its next epoch: None, or its record when it has ended."""
+    def compute(
+        self,
+        job: Planned,
+        progress: OnRunEpoch = lambda job, row: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> dict[str, Any]:
+        """The record of a run, which is begun or resumed, or only read if it has ended."""
+        out, end = self.folder.path / job.folder, math.inf
         try:
-            next(item.epochs)
-        except (StopIteration, DeadRunError):
-            return run_record(self.folder.path / item.job.folder)
+            with only_process(out) as alone:
+                while not alone():
+                    if stop():
+                        raise Interrupted(STOPPED)
+                    time.sleep(0.1)
+                if not (out / "result.json").exists():
+                    progress(job, {"epoch": 0})
+                    begun, end = (out / "config.json").exists(), time.monotonic() + (self.time_limit or math.inf)
+                    on_epoch, enough = partial(progress, job), lambda: stop() or time.monotonic() >= end
+                    run(job.settings, out, self.root, self.engine, begun, on_epoch, enough)
+        except DeadRunError:
+            pass
         except Interrupted:
             if self.time_limit is None or stop():
-                raise
+                raise Interrupted(STOPPED) from None
             reason = f"not finished within its time limit of {self.time_limit:g} s; the same command resumes it"
-            return self.failed(item.job, reason)
+            return self.failed(job, reason)
         except Exception as error:  # the table reports it, and the other runs continue
-            return self.failed(item.job, in_one_line(error))
-        return None
+            return self.failed(job, in_one_line(error))
+        return run_record(out)
 
     def failed(self, job: Planned, reason: str) -> dict[str, Any]:
         """The record of a run that failed."""
@@ -165,8 +122,7 @@ class Sweep:
 
     def write_record(self, job: Planned, record: dict[str, Any]) -> None:
         where = {"row": job.row, "column": job.column, "trial": job.trial, "folder": job.folder}
-        together = record.get("side_by_side", 1) * self.processes
-        self.folder.append_row(RESULTS, {**where, **record, "side_by_side": together})
+        self.folder.append_row(RESULTS, {**where, **record, "side_by_side": self.processes})
 
     def records(self, name: str) -> list[dict[str, Any]]:
         return read_lines(self.folder.path / name)
@@ -203,16 +159,3 @@ class Sweep:
         out = self.folder.path / short.folder.replace("runs/", "timed/")
         shutil.rmtree(out, ignore_errors=True)
         return run(short.settings, out, self.root, self.engine, stop=stop)
-
-
-def _own_randomness(epochs: Iterator[None], device: torch.device) -> Iterator[None]:
-    """Give a run its own random state, so that runs in the same process do not affect it."""
-    state = random_state(device)
-    while True:
-        set_random_state(state, device)
-        try:
-            next(epochs)
-        except StopIteration:
-            return
-        state = random_state(device)
-        yield

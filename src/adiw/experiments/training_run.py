@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
@@ -32,7 +31,7 @@ from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.diagnostics.alarms import Alarm
-from adiw.reweighting.diagnostics.audit import FIRST, by_quick_model, first_losses, losses_at, make_audit
+from adiw.reweighting.diagnostics.audit import by_quick_model, first_losses, make_audit
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples
 from adiw.reweighting.diagnostics.quick_model import draw_samples
 from adiw.reweighting.progress import at_most_every
@@ -46,9 +45,7 @@ WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_inta
 
 
 class TrainingRun:
-    """A run in progress. ``queue_epoch`` queues an epoch on the device, ``collect_epoch`` waits for it.
-
-    Meanwhile other runs may queue their epochs: on a GPU each run has its own stream.
+    """A run in progress, an epoch at a time. On a GPU it has its own stream: the default one cannot be captured.
 
     Args:
         settings, splits: the run and its data.
@@ -160,7 +157,6 @@ class TrainingRun:
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
         self.nonfinite = 0.0  # losses so far that were not finite
-        self.stats = torch.zeros(0)
 
     @contextmanager
     def on_stream(self) -> Iterator[None]:
@@ -206,12 +202,12 @@ class TrainingRun:
         self.tell(what, done, total)
         self.stop.in_one_process()
 
-    def queue_epoch(self) -> None:
-        """Queue an epoch of training, or the rest of a resumed one, and its evaluation on the device.
+    def train_epoch(self) -> Row:
+        """Train for an epoch, or the rest of a resumed one, and evaluate: its row of metrics.
 
         After ``Stopped``, ``state`` and ``position`` are those between two steps of the epoch.
         """
-        loop, _, rate = self.phase()
+        loop, samples, rate = self.phase()
         done, self.resumed_steps = self.resumed_steps, 0
         with self.on_stream():
             begins = done == 0 and loop is self.fine_tuning and self.epoch == self.train_epochs
@@ -222,26 +218,7 @@ class TrainingRun:
                 torch.manual_seed(self.process_seed())
             loop.run_epoch(self.epoch, done)
             self._evaluate()
-            self.stats = self._stats(loop)
-
-    def process_seed(self) -> int:
-        """Own dropout in each process, the same when an epoch is repeated."""
-        return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
-
-    def _evaluate(self) -> None:
-        """Queue an evaluation. One that is stopped is repeated: the random numbers that it drew are put back."""
-        random = torch.get_rng_state()
-        try:
-            self.evaluation.queue()
-        except Stopped:
-            torch.set_rng_state(random)
-            raise
-
-    def collect_epoch(self) -> Row:
-        """Wait for the queued epoch and return its row of metrics."""
-        loop, samples, _ = self.phase()
-        with self.on_stream():
-            loss, nonfinite, train_accuracy, *figures = self.stats.tolist()
+            loss, nonfinite, train_accuracy, *figures = self._stats(loop).tolist()
             if len(self.evaluation.right):
                 self.held_out.append(self.evaluation.right.bool().cpu())
         evaluated, weights = figures[: self.evaluation.figures.numel()], figures[self.evaluation.figures.numel() :]
@@ -261,6 +238,19 @@ class TrainingRun:
                 self.history[self.epoch] = self.weights().cpu()
         return row
 
+    def process_seed(self) -> int:
+        """Own dropout in each process, the same when an epoch is repeated."""
+        return epoch_seed(epoch_seed(self.settings.seed, self.epoch), 1 + self.processes.rank) % 2**63
+
+    def _evaluate(self) -> None:
+        """Queue an evaluation. One that is stopped is repeated: the random numbers that it drew are put back."""
+        random = torch.get_rng_state()
+        try:
+            self.evaluation.queue()
+        except Stopped:
+            torch.set_rng_state(random)
+            raise
+
     def predict(self, samples: Samples | ImageFiles) -> Tensor:
         """The predicted class of each of these samples, (n,) on the CPU, by the network of the best or last epoch."""
         predicted = self.evaluate_samples(samples).predicted
@@ -274,33 +264,22 @@ class TrainingRun:
 
     def audit(self) -> Audit:
         """The audit of the training samples, with the network of the best or last epoch."""
-        splits, data = self.splits, self.splits.data
-        last = self.evaluate_samples(splits.train)
-        count, unseen = len(splits.train), self._unseen_losses()
-        losses, trusted = last.losses, None
-        if self.method.trains_on != "trusted":  # val-only has no history of the other samples
-            history = self.reweight.weight_state.history
-            further = torch.full((self.reweight.weight_state.num_train - count,), torch.nan)
-            means = history.means(torch.cat([last.losses, further]).to(self.device)).cpu()
-            place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(count, None)
-            compared = means if unseen is None else unseen  # of the training samples, and of further trusted ones
-            labels = torch.cat([splits.train.y, splits.trusted.y])[: len(compared)]
-            losses, trusted = means[:count], losses_at(place, compared, labels)
-        source, numbering = data.find(splits.shifted.keep)
-        made = make_audit(
-            losses,
-            last,
-            None if unseen is None else unseen[:count],
+        splits, data, keep = self.splits, self.splits.data, self.splits.shifted.keep
+        source, numbering = data.find(keep)
+        all_used = self.method.trains_on != "trusted"  # val-only has no history of the other samples
+        place = splits.shifted.trusted if len(splits.shifted.trusted) else slice(len(splits.train), None)
+        return make_audit(
+            self.reweight.weight_state.history if all_used else None,
+            self.evaluate_samples(splits.train),
+            self._unseen_losses(),
+            torch.cat([splits.train.y, splits.trusted.y]),
+            place if all_used else None,
+            None if data.describe is None else lambda i: data.describe(int(keep[i])),  # type: ignore[misc]
             self.tell,
             is_trusted=splits.is_trusted.numpy(),
-            trusted=trusted,
             source=source.numpy(),
             numbering=numbering,
         )
-        if data.describe is None:
-            return made
-        keep = splits.shifted.keep.tolist()
-        return replace(made, columns={i: data.describe(keep[i]) for i in made.order[:FIRST].tolist()})
 
     def _unseen_losses(self) -> Tensor | None:
         """(n,) losses of ``mixed`` by networks that were not trained on the sample; None if they are not known.

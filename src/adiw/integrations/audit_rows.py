@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,14 +10,7 @@ from torch.utils.data import DataLoader
 
 from adiw.integrations.network_training import IndexedRows, Progress, ReweightedNet, Rows, dense, stack_rows
 from adiw.label_audit import Audit
-from adiw.reweighting.diagnostics.audit import (
-    FIRST,
-    by_quick_model,
-    can_be_quick,
-    first_losses,
-    losses_at,
-    make_audit,
-)
+from adiw.reweighting.diagnostics.audit import by_quick_model, can_be_quick, first_losses, make_audit
 from adiw.reweighting.diagnostics.evaluation_pass import BATCH, evaluate_samples
 from adiw.reweighting.diagnostics.quick_model import draw_samples, features_of
 from adiw.reweighting.progress import OnProgress, at_most_every, silent
@@ -43,30 +35,22 @@ def audit_rows(
         tell,
         count,
     )
-    history = LossHistory(len(progress.targets))
-    for name, buffer in history.named_buffers():
-        if progress.weights is not None:
-            buffer.copy_(progress.weights[f"weight_state.history.{name}"])
-    means = history.means(torch.cat([last.losses, torch.full((len(progress.targets) - count,), torch.nan)]))
-    targets, unseen = torch.from_numpy(progress.targets), None
+    targets, unseen, history = torch.from_numpy(progress.targets), None, None
     if progress.weights is not None:
+        history = LossHistory(len(targets))
+        history.load_state_dict({n: progress.weights[f"weight_state.history.{n}"] for n in history.state_dict()})
         unseen = _unseen_losses(progress, rows, targets, progress.weights, tell)
-    trusted = (
-        losses_at(progress.roles.matched, means if unseen is None else unseen, targets) if join_trusted else None
-    )
-    made = make_audit(
-        means[:count],
+    return make_audit(
+        history,
         last,
-        None if unseen is None else unseen[:count],
+        unseen,
+        targets,
+        progress.roles.matched if join_trusted else None,
+        (lambda i: table.iloc[i]) if hasattr(table, "iloc") else None,
         tell,
         is_trusted=progress.is_trusted[:count],
-        trusted=trusted,
         numbering="row of X, from 0",
     )
-    if not hasattr(table, "iloc"):
-        return made
-    first = made.order[:FIRST].tolist()
-    return replace(made, columns={i: {str(k): str(v) for k, v in table.iloc[i].items()} for i in first})
 
 
 def _unseen_losses(

@@ -60,45 +60,33 @@ class MLflow:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # MLflow reads it at its import
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # mlflow-skinny has no database backend
         require("mlflow-skinny", "3.2", "mlflow")
-        from mlflow import MlflowClient
+        import mlflow
 
-        folder = folder.resolve()
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or (folder / "mlflow").as_uri()
-        self._open: Callable[[], Any] = lambda: MlflowClient(tracking_uri=uri)
-        self._folder, self._settings = folder, settings
-        self._client: Any = None
-        self._run = ""
+        self._mlflow, self._folder, self._settings = mlflow, folder.resolve(), settings
+        self._uri = os.environ.get("MLFLOW_TRACKING_URI") or (self._folder / "mlflow").as_uri()
+        self._run: Any = None
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        if self._client is None:
-            self._client = self._open()
-            self._run = self._existing_run() or self._new_run()
-        for name, value in values.items():
-            self._client.log_metric(self._run, name, float(value), step=step)
+        self._run = self._run or self._start()
+        self._mlflow.log_metrics(dict(values), step, run_id=self._run.info.run_id)
 
     def close(self, failed: bool = False) -> None:
-        if self._client is not None:
-            self._client.set_terminated(self._run, "FAILED" if failed else "FINISHED")
+        if self._run is not None:
+            self._mlflow.end_run("FAILED" if failed else "FINISHED")
 
-    def _experiment(self) -> str:
-        known = self._client.get_experiment_by_name("adiw")
-        return str(self._client.create_experiment("adiw") if known is None else known.experiment_id)
-
-    def _existing_run(self) -> str | None:
-        """The MLflow run of the same folder, if the run was started before."""
-        same_folder = f"tags.`adiw.folder` = '{_without_quotes(self._folder)}'"
-        found = self._client.search_runs([self._experiment()], same_folder, max_results=1)
-        if not found:
-            return None
-        self._client.update_run(found[0].info.run_id, status="RUNNING")
-        return str(found[0].info.run_id)
-
-    def _new_run(self) -> str:
-        tags = {"adiw.folder": _without_quotes(self._folder)}
-        run = self._client.create_run(self._experiment(), run_name=self._folder.name, tags=tags)
-        for name, value in self._settings.items():
-            self._client.log_param(run.info.run_id, name, value)
-        return str(run.info.run_id)
+    def _start(self) -> Any:
+        """The MLflow run of the same folder, if the run was started before; otherwise a new one."""
+        self._mlflow.set_tracking_uri(self._uri)
+        self._mlflow.set_experiment("adiw")
+        folder = _without_quotes(self._folder)
+        found = self._mlflow.search_runs(
+            filter_string=f"tags.`adiw.folder` = '{folder}'", max_results=1, output_format="list"
+        )
+        if found:
+            return self._mlflow.start_run(found[0].info.run_id)
+        run = self._mlflow.start_run(run_name=self._folder.name, tags={"adiw.folder": folder})
+        self._mlflow.log_params(dict(self._settings))
+        return run
 
 
 def _without_quotes(folder: Path) -> str:

@@ -36,15 +36,15 @@ def group_numbers(group: Tensor) -> Tensor:
     return group.long() - 1 if group.dtype == torch.bool else group
 
 
-def masked(group: Tensor | None, values: Tensor, other: float | Tensor = 0) -> Tensor:
-    """``values`` (n,), with ``other`` for excluded samples.
+def masked(group: Tensor | None, values: Tensor) -> Tensor:
+    """``values`` (n,), zero for excluded samples.
 
     >>> masked(torch.tensor([0, -1, 2]), torch.tensor([5.0, 6.0, 7.0]))
     tensor([5., 0., 7.])
     >>> masked(None, torch.tensor([5.0, 6.0]))
     tensor([5., 6.])
     """
-    return values if group is None else torch.where(is_included(group), values, other)
+    return values if group is None else torch.where(is_included(group), values, 0)
 
 
 def group_sum(values: Tensor, group: Tensor | None, num_groups: int) -> Tensor:

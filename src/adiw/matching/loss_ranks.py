@@ -43,11 +43,15 @@ class RankWeights:
         return self.weights[0]
 
 
-def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWeights:
+def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True, before: Tensor | None = None) -> RankWeights:
     """Weights by rank from training losses (p,) and trusted losses (m,). Losses that are not finite are excluded.
 
     Without ``sharpen`` they are the ratio of the two densities; with it, ratios that stand for labels that are rather
     wrong than right become small.
+
+    ``before``: the evidence at the last estimate, for a network that trains with these weights. Weights that differ
+    make the trusted losses smaller, also where chance began it. So evidence starts only where the p-value of the
+    test, exp(-2 statistic), is at most 1 / m.
 
     >>> right, wrong = torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)
     >>> table = rank_weights(torch.cat([right, wrong]), torch.linspace(0, 1, 50))
@@ -64,7 +68,10 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True) -> RankWe
     if sharpen:
         right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
         weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
-    evidence = _evidence(at_most, valid, count_trusted, ranked, count)
+    statistic = _statistic(at_most, valid, count_trusted, ranked, count)
+    evidence = (statistic - EVIDENCE).clamp(0, 1)
+    if before is not None:
+        evidence = evidence.where((before > 0) | (2 * statistic >= count_trusted.log()), 0)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
 
 
@@ -78,7 +85,20 @@ def evidence_of_smaller(train: Tensor, trusted: Tensor, threshold: float = EVIDE
     (1.0, 0.0)
     """
     valid, count_trusted, ranked, count, _, at_most = _ranks(train, trusted)
-    return _evidence(at_most, valid, count_trusted, ranked, count, threshold)
+    return (_statistic(at_most, valid, count_trusted, ranked, count) - threshold).clamp(0, 1)
+
+
+def evidence_of_larger_mean(train: Tensor, trusted: Tensor, threshold: float) -> Tensor:
+    """Evidence that the mean of trusted samples' values (m,) is larger than that of training samples (n,), a scalar.
+
+    It is zero up to a difference of ``threshold`` standard errors, and one from ``threshold`` + 1 on.
+
+    >>> float(evidence_of_larger_mean(torch.zeros(50), torch.tensor([0.0, 1.0]).repeat(20), 3.0))
+    1.0
+    """
+    (mean, variance), (mean_trusted, variance_trusted) = (_mean_and_variance(values) for values in (train, trusted))
+    error = (variance + variance_trusted).sqrt().clamp_min(1e-12)
+    return ((mean_trusted - mean) / error - threshold).clamp(0, 1)
 
 
 def class_factor(weight: Tensor, trusted: Tensor) -> Tensor:
@@ -164,23 +184,24 @@ def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tens
     return valid, valid.sum().clamp_min(1), ranked, count, rank, at_most
 
 
-def _evidence(
-    at_most: Tensor,
-    valid: Tensor,
-    count_trusted: Tensor,
-    ranked: Tensor,
-    count: Tensor,
-    threshold: float = EVIDENCE,
-) -> Tensor:
-    """The one-sided two-sample Kolmogorov-Smirnov test, from 0 to 1; zero before any loss is known.
+def _statistic(at_most: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Tensor, count: Tensor) -> Tensor:
+    """Of the one-sided two-sample Kolmogorov-Smirnov test, m n / (m + n) D^2; zero before any loss is known.
 
-    Its statistic is max over u of F(u) - u for the distribution function F of the ranks ``at_most``: equal losses
-    are no evidence.
+    D is max over u of F(u) - u for the distribution function F of the ranks ``at_most``. Equal losses are no
+    evidence.
     """
     ordered = at_most.where(valid, torch.inf).sort().values
     excess = (torch.arange(1, len(ordered) + 1, device=ordered.device) / count_trusted - ordered).amax().clamp_min(0)
     size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
-    return (size * excess.square() - threshold).clamp(0, 1)
+    return size * excess.square()
+
+
+def _mean_and_variance(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of the finite values, and its variance, scalars."""
+    finite = values.isfinite()
+    count = finite.sum().clamp_min(2)
+    mean = values.where(finite, 0).sum() / count
+    return mean, (values - mean).square().where(finite, 0).sum() / (count * (count - 1))
 
 
 def _part(rank: Tensor, parts: int) -> Tensor:

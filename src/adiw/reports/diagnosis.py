@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from adiw.reports.results import Cell, Results, Trial
+from adiw.reports.results import Cell, Record, Results, Trial
 
 MANY = 30  # classes or groups in a table; of more, those with the lowest accuracy are shown
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The verdict and the alarms of a run; ``row`` and ``column`` name its cell."""
-
-    row: str
-    column: str
-    sentence: str | None
-    comparison: list[dict[str, Any]]
-    alarms: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class ClassTable:
-    """The figures by class of a run: a line for each class, and the confusion matrix where it was kept."""
-
-    row: str
-    column: str
-    lines: list[dict[str, Any]]
-    hidden: int  # classes that are not in ``lines``
-    groups: list[dict[str, Any]]  # by a column of the data, where one was named
-    classes: list[str]
-    matrix: list[list[int]] | None
-    confusions: list[dict[str, Any]]
-    opened: bool
-
-
-def findings(results: Results) -> list[Finding]:
-    """The findings of every cell that has some, those with a comparison first.
+def findings(results: Results) -> list[Record]:
+    """The verdict (its sentence and comparison) and the alarms of every cell that has some, compared ones first.
 
     Of several runs, those that were not compared have no verdict: it would only say so.
     """
@@ -48,8 +21,8 @@ def findings(results: Results) -> list[Finding]:
         compared = verdict.get("comparison") or []
         sentence = verdict.get("sentence") if compared or not several else None
         if sentence or alarms:
-            found.append(Finding(cell.row, cell.column, sentence, compared, alarms))
-    return sorted(found, key=lambda finding: not finding.comparison)
+            found.append({**_place(cell), "sentence": sentence, "comparison": compared, "alarms": alarms})
+    return sorted(found, key=lambda finding: not finding["comparison"])
 
 
 def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
@@ -61,11 +34,15 @@ def majority_rates(results: Results) -> dict[str, dict[str, Any]]:
     return found
 
 
-def class_tables(results: Results) -> list[ClassTable]:
-    """The figures by class of every cell that has them, that of a compared run first; the first is open."""
+def class_tables(results: Results) -> list[Record]:
+    """The figures by class of every cell that has them, that of a compared run first; the first is open.
+
+    They are those that ``adiw.experiments.diagnosis.class_statistics`` records, with ``lines`` of the classes, the
+    number of classes that are ``hidden``, and the ``groups``.
+    """
     found = [(cell, trial) for cell, trial in first_runs(results) if trial.record.get("predictions")]
     found.sort(key=lambda place: not is_compared(place[1]))
-    return [_class_table(*place, opened=number == 0) for number, place in enumerate(found)]
+    return [{**_place(cell), "opened": k == 0, **_by_class(trial)} for k, (cell, trial) in enumerate(found)]
 
 
 def is_compared(trial: Trial) -> bool:
@@ -73,7 +50,11 @@ def is_compared(trial: Trial) -> bool:
     return bool((trial.record.get("verdict") or {}).get("comparison"))
 
 
-def _class_table(cell: Cell, trial: Trial, opened: bool) -> ClassTable:
+def _place(cell: Cell) -> Record:
+    return {"row": cell.row, "column": cell.column}
+
+
+def _by_class(trial: Trial) -> Record:
     figures, groups = trial.record["predictions"], trial.record.get("groups") or {}
     weights = {row["name"]: row for row in groups.get("classes") or []}
     keys = ("test_samples", "accuracy", "predicted_share", "trusted_share", "train_share")
@@ -82,17 +63,8 @@ def _class_table(cell: Cell, trial: Trial, opened: bool) -> ClassTable:
     lines = [line | {key: weights.get(line["name"], {}).get(key) for key in ("mean_weight", "ess")} for line in lines]
     if len(lines) > MANY:
         lines.sort(key=lambda line: 101 if line["accuracy"] is None else line["accuracy"])
-    return ClassTable(
-        row=cell.row,
-        column=cell.column,
-        lines=lines[:MANY],
-        hidden=max(0, len(lines) - MANY),
-        groups=(groups.get("groups") or [])[:MANY],
-        classes=figures["classes"],
-        matrix=figures["confusion"],
-        confusions=figures["confusions"],
-        opened=opened,
-    )
+    hidden, shown = max(0, len(lines) - MANY), (groups.get("groups") or [])[:MANY]
+    return {**figures, "lines": lines[:MANY], "hidden": hidden, "groups": shown}
 
 
 def first_runs(results: Results) -> Iterator[tuple[Cell, Trial]]:

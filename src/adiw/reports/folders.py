@@ -103,13 +103,13 @@ def read_runs(root: Path) -> list[Trial]:
     return [read_run(folder, number) for number, folder in enumerate(folders)]
 
 
-def from_runs(runs: Sequence[Trial], title: str | None = None, order: Sequence[str] = METHOD_ORDER) -> Results:
-    """Runs sorted into rows (methods in ``order``, others after them by name) and columns (their data)."""
+def from_runs(runs: Sequence[Trial], title: str | None = None) -> Results:
+    """Runs sorted into rows (methods in ``METHOD_ORDER``, others after them by name) and columns (their data)."""
     rows, columns = _rows(runs), [_data(run.settings) for run in runs]
     methods = {row: run.method for row, run in zip(rows, runs, strict=True)}
-    ranks = {method: order.index(method) if method in order else len(order) for method in methods.values()}
+    ranks = {method: place for place, method in enumerate(METHOD_ORDER)}
     cells: dict[tuple[str, str], Cell] = {}
-    for row in sorted(methods, key=lambda row: (ranks[methods[row]], methods[row], row)):
+    for row in sorted(methods, key=lambda row: (ranks.get(methods[row], len(ranks)), methods[row], row)):
         for column in dict.fromkeys(columns):
             trials = [run for run, *place in zip(runs, rows, columns, strict=True) if place == [row, column]]
             whole = tuple(run for run in trials if any(_is_fold_of(other, run) for other in trials))
@@ -144,11 +144,14 @@ def _is_fold_of(run: Trial, other: Trial) -> bool:
 
 def _data(settings: Mapping[str, Any]) -> str:
     """
-    >>> _data({"dataset": "csv", "target": "kind", "shift": "pair:0.3", "lr": 0.1})
-    'csv, target kind, pair:0.3'
+    >>> _data({"dataset": "csv", "path": "my/birds.csv", "target": "kind", "shift": "pair:0.3", "lr": 0.1})
+    'my/birds.csv, target kind, pair:0.3'
     """
     given = {key: settings[key] for key in DATA if settings.get(key) not in (None, 0, "", "none")}
-    named = [str(value) if key in ("dataset", "shift") else f"{key} {value}" for key, value in given.items()]
+    if "path" in given:  # it says what data they are
+        given.pop("dataset", None)
+    shown = ("dataset", "path", "shift")
+    named = [str(value) if key in shown else f"{key} {value}" for key, value in given.items()]
     return ", ".join(named) or "runs"
 
 

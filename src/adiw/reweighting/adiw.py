@@ -16,7 +16,6 @@ from adiw.argument_checks import check_count
 from adiw.distributed.process_group import Processes
 from adiw.divergences import Divergence, learns, resolve
 from adiw.matching.weight_limits import Limits
-from adiw.reweighting.coming_batches import ComingBatch, Run, coming_batches
 from adiw.reweighting.cuda_graphs import GraphedCalls, can_capture, compiled
 from adiw.reweighting.dataset_cache import CACHE_BYTES
 from adiw.reweighting.default_estimator import RATE, ElementRankEstimator, RankEstimator
@@ -27,6 +26,7 @@ from adiw.reweighting.element_weights import weighted_elements
 from adiw.reweighting.extra_state import ResumableGenerator, from_one_value, one_value
 from adiw.reweighting.graphed_pass import GraphedPass
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
+from adiw.reweighting.look_ahead import ComingBatch, Run, coming_batches
 from adiw.reweighting.loss_shapes import (
     Criterion,
     CriterionLosses,
@@ -448,7 +448,9 @@ class ADIW(nn.Module):
         val_losses = val.newest if by_loss and val is not None else None
         self.record.write(self.weight_state, step, losses, label, predicted, val_losses, schedule.every)
         if uncertainty is not None and isinstance(self.estimator, RankEstimator):
-            self.estimator.see(step, uncertainty)
+            assert label is not None
+            assert predicted is not None
+            self.estimator.see(step, uncertainty, label != predicted)
         z = losses.to(self._dtype).unsqueeze(1) if z is None else z
         weights = self.estimate(step, TransformedBatch(z, group), val)
         return WeightedMean.of(step, weights, losses.dtype, divide), self.estimator.last

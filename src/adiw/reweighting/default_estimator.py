@@ -12,6 +12,7 @@ from adiw.matching.groups import group_sum
 from adiw.matching.loss_ranks import (
     RankWeights,
     class_factor,
+    evidence_of_larger_mean,
     evidence_of_smaller,
     num_parts,
     rank_weights,
@@ -28,7 +29,8 @@ from adiw.reweighting.weight_state import WeightState
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
 RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is in a batch
 TRUSTED_SHARE = 0.5  # of all weight: what trusted samples get at most where the network predicts wrong labels
-PREDICTED = 2.0  # threshold of the evidence for that, see ``evidence_of_smaller``
+PREDICTED = 2.0  # threshold of the evidence for that by losses, see ``evidence_of_smaller``
+UNEXPECTED = 2.5  # by errors, see ``evidence_of_larger_mean``
 LOOK = (3, 6)  # epochs between which it is looked for: classes are predicted by then, labels are not memorised yet
 
 
@@ -42,10 +44,11 @@ class RankEstimator(nn.Module):
 
     Wrong labels that the network predicts, such as those of another model, have small losses, and the trusted labels
     large ones. ``predicted_errors``, from 0 to 1, is the largest evidence of that in the epochs ``LOOK``: trusted
-    losses are larger, though the network is as sure of its predictions for trusted samples as for others (it is less
-    sure where their classes or inputs are rare among the training samples). Evidence of smaller trusted losses
-    cancels it. Then up to ``TRUSTED_SHARE`` of all weight moves to the trusted samples. The network learns from
-    them, and gives the wrong labels large losses.
+    losses are larger, or trusted labels are not the predicted ones more often than the probabilities tell, though
+    the network is as sure of its predictions for trusted samples as for others (it is less sure where their classes
+    or inputs are rare among the training samples). Evidence of smaller trusted losses cancels it. Then up to
+    ``TRUSTED_SHARE`` of all weight moves to the trusted samples. The network learns from them, and gives the wrong
+    labels large losses.
     """
 
     losses: Tensor
@@ -54,6 +57,7 @@ class RankEstimator(nn.Module):
     trusted_pool: Tensor | None
     is_trusted: Tensor | None
     uncertainty: Tensor | None
+    unexpected: Tensor | None
     predicted_errors: Tensor
     ranked: Tensor
     count: Tensor
@@ -90,6 +94,8 @@ class RankEstimator(nn.Module):
         self.register_buffer("is_trusted", is_trusted if joined else None)
         # -log of the largest predicted probability of each sample, where trusted samples are trained on.
         self.register_buffer("uncertainty", torch.full((slots,), float("nan")) if joined else None)
+        # Whether its label is not the predicted class, one or zero, less the predicted probability of that.
+        self.register_buffer("unexpected", torch.full((slots,), float("nan")) if joined else None)
         self.register_buffer("predicted_errors", torch.zeros(()))
         self.needs_uncertainty = joined
         self.trusted_only = num_train / max(int(is_trusted.sum()), 1)  # weight if trusted samples have all of it
@@ -111,9 +117,11 @@ class RankEstimator(nn.Module):
         other.to(self.losses.device)
         other.losses.copy_(self.losses)
         other.labels.copy_(self.labels)
+        other.evidence.copy_(self.evidence)
         other.predicted_errors.copy_(self.predicted_errors)
-        if other.uncertainty is not None and self.uncertainty is not None:
-            other.uncertainty.copy_(self.uncertainty)
+        for values, own in ((other.uncertainty, self.uncertainty), (other.unexpected, self.unexpected)):
+            if values is not None and own is not None:
+                values.copy_(own)
         other.factors = None if self.factors is None else torch.ones_like(self.factors)
         return other
 
@@ -123,11 +131,15 @@ class RankEstimator(nn.Module):
         if classes and self.factors is None:
             self.factors = self.losses.new_ones(outputs.shape[1])
 
-    def see(self, step: Step, uncertainty: Tensor) -> None:
-        """Store -log of the largest predicted probability of each sample of a step, (g,)."""
+    def see(self, step: Step, uncertainty: Tensor, wrong: Tensor) -> None:
+        """Store -log of the largest predicted probability of each sample of a step, (g,).
+
+        ``wrong`` (g,): its label is not the predicted class.
+        """
         assert self.uncertainty is not None
-        values = uncertainty.to(self.uncertainty.dtype)
-        write_by_index(self.uncertainty, step.index, values, distinct=step.distinct)
+        assert self.unexpected is not None
+        write_by_index(self.uncertainty, step.index, uncertainty, distinct=step.distinct)
+        write_by_index(self.unexpected, step.index, wrong + (-uncertainty).expm1(), distinct=step.distinct)
 
     def refit(self, state: WeightState, val: ValidationBatch | None = None) -> None:
         """Estimate the weight of each rank and the factor of each class.
@@ -137,7 +149,7 @@ class RankEstimator(nn.Module):
             val: trusted samples that are not in the training set.
         """
         trusted = self.losses[self.trusted_pool] if val is None else val.z[:, 0]
-        table = rank_weights(self.losses[self.train_pool], trusted)
+        table = rank_weights(self.losses[self.train_pool], trusted, before=self.evidence)
         self.ranked.copy_(table.ranked)
         self.count.copy_(table.count)
         self.rank_weights.copy_(table.weights)
@@ -151,16 +163,22 @@ class RankEstimator(nn.Module):
             self._find_predicted_errors(state)
 
     def _find_predicted_errors(self, state: WeightState) -> None:
-        if self.uncertainty is None or self.trusted_pool is None or not self.needs_uncertainty:
+        if self.uncertainty is None or self.unexpected is None or self.trusted_pool is None:
+            return
+        if not self.needs_uncertainty:
             return
         over = none_if_true(state.seen_samples > LOOK[1] * state.num_train)
         if over is None:
             self.needs_uncertainty = False
             return
-        losses, doubts = (
-            (values[self.trusted_pool], values[self.train_pool]) for values in (self.losses, self.uncertainty)
+        (train, losses), (train_doubts, doubts), (train_errors, errors) = (
+            (values[self.train_pool], values[self.trusted_pool])
+            for values in (self.losses, self.uncertainty, self.unexpected)
         )
-        found = evidence_of_smaller(*losses, PREDICTED) * (1 - evidence_of_smaller(*doubts))
+        found = torch.maximum(
+            evidence_of_smaller(losses, train, PREDICTED), evidence_of_larger_mean(train_errors, errors, UNEXPECTED)
+        )
+        found = found * (1 - evidence_of_smaller(doubts, train_doubts))
         found = torch.maximum(self.predicted_errors, found) * (1 - self.evidence)
         looks = (state.seen_samples > LOOK[0] * state.num_train) & ~over
         self.predicted_errors.copy_(torch.where(looks, found, self.predicted_errors))

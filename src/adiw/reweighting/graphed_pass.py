@@ -106,7 +106,8 @@ def fingerprint(model: nn.Module, transform: Any) -> tuple[Any, ...]:
         parts.append(id(module))
         parts += [_memory(x) for x in module._parameters.values() if x is not None]
         parts += [_memory(x) for x in module._buffers.values() if x is not None]
-        if not _is_metric(type(module)):  # type: ignore[arg-type]
+        kind: type = type(module)
+        if not _is_metric(kind):
             parts += _attributes(module)
     return tuple(parts)
 

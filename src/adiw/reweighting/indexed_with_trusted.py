@@ -91,6 +91,22 @@ def find_indexed(dataset: Any) -> Indexed | None:
     return dataset
 
 
+def split_index(batch: Any) -> tuple[Tensor, Any]:
+    """(index, the rest) of a batch of an ``Indexed`` data set: the key "index", or the last part.
+
+    >>> split_index((torch.zeros(2, 3), torch.zeros(2), torch.tensor([5, 7])))[0]
+    tensor([5, 7])
+    """
+    index, rest = None, batch
+    if isinstance(batch, Mapping):
+        index, rest = batch.get("index"), {key: value for key, value in batch.items() if key != "index"}
+    elif isinstance(batch, (tuple, list)) and len(batch) > 2:
+        index, rest = batch[-1], tuple(batch[:-1])
+    if not isinstance(index, Tensor) or index.is_floating_point():
+        raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
+    return index, rest
+
+
 def _join(dataset: Any, trusted: Any) -> TrustedSamples:
     """The trusted samples with their positions: those in the data set already, then len(dataset), ..."""
     positions = _as_positions(trusted, len(dataset))

@@ -15,7 +15,7 @@ from adiw.shifts.biased_sampling import (
     principal_score,
     systematic,
 )
-from adiw.shifts.shift import Shifted, check_labels, class_counts, select
+from adiw.shifts.shift import Shifted, check_labels, class_counts
 from adiw.shifts.trusted import draw_per_class, proportional, trusted_count
 
 
@@ -63,7 +63,8 @@ class ClassConditional:
             drawn[~trusted_here] = systematic(probability[~trusted_here], generator)
             kept[members] = drawn
             weights[members] = importance(probability, int(trusted_here.sum()), drawn)
-        return select(y, kept, index, weights)
+        everything = Shifted(torch.arange(len(y), device=y.device), y, y, index, weights.float())
+        return everything.without((~kept).nonzero().flatten())
 
     def _probabilities(
         self, x: Tensor, classes: list[Tensor], trusted: Tensor, generator: torch.Generator

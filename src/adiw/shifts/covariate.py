@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from adiw.shifts.biased_sampling import check_inputs, check_strength, importance, keep_probability, principal_score
-from adiw.shifts.shift import Shifted, check_labels, select
+from adiw.shifts.shift import Shifted, check_labels
 from adiw.shifts.trusted import draw_trusted, trusted_count
 
 
@@ -46,4 +46,7 @@ class Covariate:
         uniform = torch.rand(len(y), generator=generator, device=generator.device, dtype=torch.float64)
         kept = uniform.to(y.device) < probability
         kept[index] = True
-        return select(y, kept, index, importance(probability, len(index), kept))
+        everything = Shifted(
+            torch.arange(len(y), device=y.device), y, y, index, importance(probability, len(index), kept).float()
+        )
+        return everything.without((~kept).nonzero().flatten())

@@ -84,29 +84,6 @@ class Shift(Protocol):
         ...
 
 
-def select(y: Tensor, kept: Tensor, trusted: Tensor, weights: Tensor) -> Shifted:
-    """Keep some samples with their labels.
-
-    Args:
-        y: ``(n,)`` int64.  kept: ``(n,)`` bool.  weights: ``(n,)`` importance of every original sample.
-        trusted: ``(t,)`` int64 indices into the original set, ascending, all of them kept.
-
-    >>> kept = torch.tensor([True, False, True, True])
-    >>> shifted = select(torch.tensor([3, 3, 4, 5]), kept, torch.tensor([2]), torch.ones(4))
-    >>> shifted.keep, shifted.y, shifted.trusted
-    (tensor([0, 2, 3]), tensor([3, 4, 5]), tensor([1]))
-    """
-    keep = kept.nonzero().flatten()
-    labels = y[keep]
-    return Shifted(
-        keep=keep,
-        y=labels,
-        true_y=labels.clone(),
-        trusted=torch.searchsorted(keep, trusted),
-        true_weights=weights[keep].to(torch.float32),
-    )
-
-
 def check_labels(y: Tensor, num_classes: int) -> None:
     """Labels must be a non-empty ``(n,)`` int64 tensor with values in 0 to ``num_classes - 1``.
 

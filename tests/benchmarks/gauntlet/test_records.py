@@ -135,8 +135,9 @@ def test_tables_of_a_users_tasks_are_not_written_into_the_pages(monkeypatch: pyt
 
 
 def test_the_budget_starts_no_run_after_its_end(tmp_path: Path) -> None:
-    key = ("cancer", "linear", 0)
-    assert list(running.run_all([key], Sources(), 1, budget=0.0, results=tmp_path / "results.jsonl")) == []
+    unit: running.Unit = [("cancer", "linear", 0)]
+    results = tmp_path / "results.jsonl"
+    assert list(running.run_all(running.run_unit, [unit], Sources(), 1, budget=0.0, results=results)) == []
 
 
 def test_a_task_without_data_is_skipped_once_and_a_failed_run_stops_no_other(tmp_path: Path) -> None:
@@ -144,7 +145,8 @@ def test_a_task_without_data_is_skipped_once_and_a_failed_run_stops_no_other(tmp
     (tmp_path / "confirmation").mkdir()
     (tmp_path / "confirmation" / "zones.csv.gz").write_bytes(b"damaged")
     results = tmp_path / "results.jsonl"
-    failed, skipped = running.run_all(keys, Sources(tmp_path, tmp_path), 1, 60.0, results)
+    units, sources = running.units(keys), Sources(tmp_path, tmp_path)
+    failed, skipped = running.run_all(running.run_unit, units, sources, 1, 60.0, results)
     assert isinstance(failed, running.Failed)
     assert failed.name == "zones linear 0"
     assert isinstance(skipped, running.Skipped)

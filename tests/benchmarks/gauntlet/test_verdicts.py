@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gauntlet import alarms, verdicts
+from benchmarks import audit
+from benchmarks.gauntlet import alarms, verdicts, watched
+from benchmarks.gauntlet.methods import METHODS
+from benchmarks.gauntlet.running import Skipped
 from benchmarks.gauntlet.task import Length, Sources
 from benchmarks.gauntlet.tasks import TASKS
 from benchmarks.gauntlet.watched import Watched
@@ -23,18 +27,48 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("folds", [1, 3])
-def test_one_verdict_is_recorded_with_its_truth(tiny: str, folds: int) -> None:
-    record = verdicts.judge((tiny, "default", 0, folds), Sources())
-    json.dumps(record)
+def test_verdicts_are_recorded_fold_by_fold_with_their_truth(tiny: str, folds: int) -> None:
+    keys = [[(tiny, method, 0, folds, fold) for method in ("default", "kl")] for fold in range(folds)]
+    made = [record for unit in keys for record in watched.judge(unit, Sources())]
+    records = json.loads(json.dumps(made))
     trusted = len(TASKS[tiny].splits(Sources(), 0)[0].y_trusted)
-    assert [each["n"] for each in record["held_out"]] == [round(0.3 * trusted) if folds == 1 else trusted] * 4
-    assert [each["n"] for each in record["test"]] == [142] * 4
-    assert record["answer"] in ("helps", "does no good", "cannot tell")
+    for method in ("default", "kl"):
+        own = [record for record in records if record["method"] == method]
+        assert [record["fold"] for record in own] == list(range(folds))
+        pooled = verdicts.pooled(own)[0]
+        assert pooled.n == (round(0.3 * trusted) if folds == 1 else trusted)
+        digits = "".join(record["held_out"]["uniform"] for record in own)
+        assert pooled.score == pytest.approx(100 * digits.count("1") / len(digits))
+        given = verdicts.verdict(own)
+        assert given["answer"] in ("helps", "does no good", "cannot tell")
+        ahead = [record["test"][0]["difference"] for record in own]
+        assert given["test"][0]["difference"] == pytest.approx(sum(ahead) / folds)
+
+
+def test_references_of_a_fold_are_as_if_trained_alone(tiny: str) -> None:
+    task = TASKS[tiny]
+    split, _ = watched.hold_out(task.splits(Sources(), 0)[0], 0, 5)
+    found = watched.reference_predictions(split, task, 3)
+    assert list(found) == list(watched.REFERENCES)
+    for name in watched.REFERENCES:
+        torch.manual_seed(3)
+        assert torch.equal(found[name], METHODS[name].run(split, task.length).predicted)
+
+
+def test_squared_errors_are_recorded_of_a_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "diabetes-units"
+    monkeypatch.setitem(TASKS, name, replace(TASKS[name], length=Length(40, 32)))
+    records: list[Any] = [*watched.judge([(name, "default", 0, 2, fold) for fold in (0,)], Sources())]
+    json.dumps(records)
+    errors = records[0]["held_out"]
+    apart = [b - a for a, b in zip(errors["adiw"], errors["mixed"], strict=True)]
+    assert verdicts.pooled(records)[-1].difference == pytest.approx(sum(apart) / len(apart))
+    assert records[0]["faults"].keys() == {"worse than uniform"}
 
 
 def test_held_out_samples_are_not_trained_on(tiny: str) -> None:
     whole = TASKS[tiny].splits(Sources(), 0)[0]
-    parts = [verdicts.hold_out(whole, number, 4) for number in range(4)]
+    parts = [watched.hold_out(whole, number, 4) for number in range(4)]
     held_out = torch.cat([part.x_test[:count] for part, count in parts])
     assert torch.equal(held_out.sort(0).values, whole.x_trusted.sort(0).values)
     for part, count in parts:
@@ -43,21 +77,21 @@ def test_held_out_samples_are_not_trained_on(tiny: str) -> None:
 
 
 def test_the_alarms_of_a_training_are_recorded_with_their_truth(tiny: str) -> None:
-    record = alarms.judge((tiny, "default", 0), Sources())
-    json.dumps(record)
+    (record,) = watched.judge([(tiny, "default", 0, 5, 0)], Sources())
+    assert isinstance(record, dict)
     assert record["faults"].keys() == {
         "collapsed", "predicted classes", "memorising", "weights follow a class", "worse than uniform",
     }  # fmt: skip
     assert record["faults"]["collapsed"] is False
-    assert record["test"]["n"] == 142
+    assert record["figures"]["excess"] < 0.2
 
 
 def test_faults_are_those_of_the_test_samples_and_the_true_labels(tiny: str) -> None:
     split = TASKS[tiny].splits(Sources(), 0)[0]
 
     def found(predicted: torch.Tensor, weights: torch.Tensor) -> set[str]:
-        watched = Watched(predicted, weights, [], None, [0.9, 0.9])  # type: ignore[arg-type]
-        return {name for name, wrong in alarms.faults(alarms.class_figures(watched, split)).items() if wrong}
+        figures = alarms.class_figures(Watched(predicted, weights, [], [0.9, 0.9]), split)
+        return {name for name, wrong in alarms.faults(figures).items() if wrong}
 
     errors, ones = (~split.wrong).float(), torch.ones(len(split.y_train))
     assert found(split.y_test, errors) == set()
@@ -88,7 +122,8 @@ def test_wrong_verdicts_are_counted() -> None:
 
 def test_missed_and_false_alarms_are_counted() -> None:
     def raised(difference: float, *names: str, **wrong: bool) -> dict[str, Any]:
-        head = {"task": "cancer", "method": "kl", "seed": 0, "alarms": list(names), "test": {"low": difference - 1}}
+        head = {"task": "cancer", "method": "kl", "seed": 0, "fold": 0}
+        head |= {"alarms": list(names), "test": [{"low": difference - 1}]}
         return head | {"faults": {"worse than uniform": difference < -1, "collapsed": False} | wrong}
 
     text = alarms.summary(
@@ -106,11 +141,48 @@ def test_missed_and_false_alarms_are_counted() -> None:
     assert "better than uniform, with an alarm: 1 of 2 (50.0%)" in text
 
 
-def test_what_is_recorded_is_not_run_again(tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = verdict("helps", 5.0, 4.0) | {"method": "default", "folds": 1}
-    made |= {"settings": {"task": TASKS[tiny].settings()}}
+def test_what_is_recorded_is_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    better = {"adiw": "1" * 40, "uniform": "1" * 10 + "0" * 30}
+    head = {"task": "cancer", "method": "default", "seed": 0, "folds": 1, "fold": 0, "held_out": better}
+    head |= {
+        "test": [{"difference": 20.0, "low": 10.0, "high": 30.0}],
+        "alarms": [],
+        "faults": {alarms.UNIFORM: False},
+    }
+    made = head | {"settings": {"task": TASKS["cancer"].settings(), "references": ["uniform"]}}
     results = tmp_path / "verdicts.jsonl"
     results.write_text(json.dumps(made) + "\n")
-    verdicts.main(["--task", tiny, "--method", "default", "--seeds", "1", "--results", str(results)])
+    words = ["--task", "cancer", "--method", "default", "--folds", "1", "--results", str(results)]
+    verdicts.main(words)
     assert "verdicts: 1; helps 1" in capsys.readouterr().out
     assert len(results.read_text().splitlines()) == 1
+
+
+def test_a_budget_that_is_spent_leaves_runs_to_the_next_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--task", "cancer", "--seeds", "1", "--budget", "0s", "--results", str(tmp_path / "records.jsonl")]
+    verdicts.main(words)
+    audit.main(words)
+    assert "verdicts: 0" in capsys.readouterr().out
+    assert not (tmp_path / "records.jsonl").exists()
+
+
+def test_methods_on_a_fold_are_made_together() -> None:
+    parsed = argparse.Namespace(seeds=1, folds=2, half=None, task=["wine", "zones"], method=None)
+    assert [[key[:2] + key[3:] for key in unit] for unit in verdicts.units(parsed)] == [
+        [(task, method, 2, fold) for method in ("default", "kl", "mmd")]
+        for fold in (0, 1)
+        for task in ("wine", "zones")
+    ]
+
+
+def test_quality_of_the_audit_is_recorded(tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (record,) = audit.measure([(tiny, "linear-trusted", 0)], Sources())
+    assert isinstance(record, dict)
+    assert 0.5 < record["metrics"]["auroc"] <= 1
+    assert audit.measure([("digits-clean", "linear-trusted", 0)], Sources()) == []
+    missing = Sources(tmp_path, tmp_path)
+    assert audit.measure([("adult-flipped", "adiw", 0)], missing) == [
+        Skipped("adult-flipped", "adult/train.csv.gz is not in the folder of --tables")
+    ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import pytest
 import torch
 
 from adiw.reweighting.diagnostics.significance import (
     binomial_tail,
-    clopper_pearson,
     kolmogorov_tail,
     loss_distance,
+    mid_p_interval,
     mix_distance,
     paired_means,
     paired_rates,
@@ -35,9 +36,15 @@ def test_the_sign_test_is_that_of_scipy(wins: int, losses: int) -> None:
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 7), (7, 7), (3, 10), (120, 300)])
-def test_clopper_and_pearsons_interval(k: int, n: int) -> None:
-    expected = stats.binomtest(k, n).proportion_ci()
-    assert clopper_pearson(k, n) == pytest.approx((expected.low, expected.high), abs=1e-6)
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_the_mid_p_interval_is_inside_of_clopper_and_pearsons(k: int, n: int, confidence: float) -> None:
+    low, high = mid_p_interval(k, n, confidence)
+    exact = stats.binomtest(k, n).proportion_ci(confidence)
+    assert exact.low < low or k == 0
+    assert high < exact.high or k == n
+    ends = [(low, stats.binom.sf(k - 1, n, low))] * (k > 0) + [(high, stats.binom.cdf(k, n, high))] * (k < n)
+    for chance, tail in ends:
+        assert tail - stats.binom.pmf(k, n, chance) / 2 == pytest.approx((1 - confidence) / 2, abs=1e-9)
 
 
 @pytest.mark.parametrize("freedom", [1, 4, 30, 500])
@@ -86,16 +93,45 @@ def test_the_interval_of_paired_rates_covers_the_truth(own: float, other: float)
     assert covered / runs > 0.95 - 3 * math.sqrt(0.95 * 0.05 / runs)
 
 
-def test_zero_is_excluded_only_if_the_exact_test_excludes_it() -> None:
+@lru_cache
+def better(n: int, wins: int, losses: int) -> bool:
+    own = torch.arange(n) < wins
+    other = (torch.arange(n) >= wins) & (torch.arange(n) < wins + losses)
+    return paired_rates(own, other).sign == 1
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_a_difference_that_is_not_there_is_found_in_one_of_forty(n: int) -> None:
+    """Summed over all outcomes, for models of equal accuracy that disagree on any share of the samples."""
+    found = [(w, v) for w in range(n + 1) for v in range(min(w, n - w + 1)) if better(n, w, v)]
+    wins, losses = (torch.tensor(values, dtype=torch.float64) for values in zip(*found, strict=True))
+    ways = torch.lgamma(torch.tensor(n + 1.0, dtype=torch.float64)) - sum(
+        torch.lgamma(part + 1) for part in (wins, losses, n - wins - losses)
+    )
+    levels = []
+    for disagreement in torch.linspace(0.01, 0.99, 99, dtype=torch.float64):
+        alike = (n - wins - losses) * torch.log(1 - disagreement)
+        levels.append(float((ways + (wins + losses) * torch.log(disagreement / 2) + alike).exp().sum()))
+    assert 0.02 < max(levels) < 0.0255
+
+
+def test_five_of_five_pairs_are_enough_and_four_of_four_are_not() -> None:
+    assert better(40, 5, 0)
+    assert not better(40, 4, 0)
+
+
+def test_zero_is_excluded_only_if_the_test_excludes_it() -> None:
     for wins in range(12):
         for losses in range(12):
             own = torch.tensor([True] * wins + [False] * losses + [True] * 40)
             other = torch.tensor([False] * wins + [True] * losses + [True] * 40)
-            found = paired_rates(own, other)
+            found, differing = paired_rates(own, other), wins + losses
+            p_value = 2 * stats.binom.sf(max(wins, losses), differing, 0.5) if differing else 1.0
+            p_value += stats.binom.pmf(max(wins, losses), differing, 0.5) if differing else 0.0
             if found.sign:
-                assert sign_test(wins, losses) < 0.05
+                assert p_value < 0.05
                 assert found.sign == (1 if wins > losses else -1)
-            elif sign_test(wins, losses) < 0.02:
+            elif p_value < 0.02:
                 raise AssertionError((wins, losses, found))
 
 

@@ -24,6 +24,7 @@ from adiw.reweighting.diagnostics.verdict import (
 )
 
 CRITERION = nn.CrossEntropyLoss(reduction="none")
+RUNS = 400  # of a simulation
 SIZES = {"train": 1000, "trusted": 100, "held_out": 600}
 
 
@@ -140,8 +141,8 @@ def test_the_model_is_compared_on_held_out_samples() -> None:
     assert alike.answer == "cannot tell"
     assert "more held-out trusted samples would be needed" in str(alike)
     worse = trained(0.5, True, None)[0]
-    swapped = compare_rates("better", other(x).argmax(1) == y, worse.evaluator.model(x).argmax(1) == y)
-    assert answer_of([swapped]) == "does no good"
+    swapped = compare_rates(other(x).argmax(1) == y, {"better": worse.evaluator.model(x).argmax(1) == y})
+    assert answer_of(swapped) == "does no good"
     assert json.loads(json.dumps(verdict.as_dict()))["comparison"][0]["method"] == "uniform"
     assert reweight.verdict(held_out=held_out).answer == "not compared"
 
@@ -231,6 +232,30 @@ def test_the_answer_follows_from_the_intervals(intervals: list[tuple[float, floa
     assert answer_of([comparison(*ends) for ends in intervals]) == answer
 
 
+def test_no_good_is_said_in_under_a_twentieth_of_the_cases_where_all_models_are_alike() -> None:
+    generator = torch.Generator().manual_seed(0)
+    answers = []
+    for _ in range(RUNS):
+        hard = torch.randn(40, generator=generator)
+        right = hard + torch.randn(5, 40, generator=generator) < 1
+        names = ("uniform", "mixed", "fine-tune", "val-only")
+        answers.append(answer_of(compare_rates(right[0], dict(zip(names, right[1:], strict=True)))))
+    assert 0 < answers.count("does no good") < 0.05 * RUNS
+    assert 0 < answers.count("helps") < (0.025 + 3 * math.sqrt(0.025 / RUNS)) * RUNS
+
+
+def test_intervals_of_all_but_the_first_reference_hold_together() -> None:
+    own, other = torch.arange(60) < 50, torch.arange(60) % 3 > 0
+    widths = [
+        [each.high - each.low for each in compare_rates(own, {str(k): other for k in range(count)})]
+        for count in (1, 2, 4)
+    ]
+    (alone,), (first, second), (among, *others) = widths
+    assert alone == first == second == among
+    assert len(set(others)) == 1
+    assert others[0] > 1.1 * among
+
+
 def test_sentences_without_a_test_and_with_a_shift_that_stays() -> None:
     assert "was not tested" in make_verdict(Shift(None), None).sentence
     shift, after = Shift(True, "losses", 0.3, 1e-5, 50), Shift(True, "losses", 0.31, 1e-5, 50)
@@ -242,6 +267,6 @@ def test_sentences_without_a_test_and_with_a_shift_that_stays() -> None:
 
 
 def test_losses_that_differ_are_told_apart() -> None:
-    found = compare_losses("uniform", torch.tensor([0.1, 0.2, 0.1, 0.15]), torch.tensor([1.0, 1.2, 0.9, 1.1]))
+    (found,) = compare_losses(torch.tensor([0.1, 0.2, 0.1, 0.15]), {"uniform": torch.tensor([1.0, 1.2, 0.9, 1.1])})
     assert found.sign == 1
     assert math.isclose(found.difference, 1.05 - 0.1375, rel_tol=1e-6)

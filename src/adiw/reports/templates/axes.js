@@ -1,7 +1,7 @@
 // Shared by all charts: SVG in the pixels of its box. Text is added as text nodes, never as HTML.
-const DASHES = ['', '7 3', '2 3', '9 3 2 3'];
+const DASHES = ['', '7 3', '2 3', '9 3 2 3', '12 3 2 3 2 3'];
 const colour = i => `var(--c${i % 8})`;
-const dash = i => DASHES[(Math.floor(i / 8) + i) % DASHES.length];
+const dash = i => DASHES[i % DASHES.length];
 
 function element(name, attributes = {}, ...inside) {
   const found = document.createElementNS('http://www.w3.org/2000/svg', name);

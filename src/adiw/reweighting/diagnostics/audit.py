@@ -17,9 +17,9 @@ from adiw.label_audit import Audit
 from adiw.reweighting.dataset_cache import map_tensors
 from adiw.reweighting.diagnostics.evaluation_pass import BATCH, EvaluatedSamples, evaluate_samples, nearest_others
 from adiw.reweighting.diagnostics.quick_model import comparable_losses, draw_samples, features_of
-from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed
+from adiw.reweighting.indexed_with_trusted import Indexed, TrustedSamples, find_indexed, split_index
 from adiw.reweighting.progress import OnProgress, silent
-from adiw.reweighting.sample_record import EARLY_STEPS
+from adiw.reweighting.sample_record import EARLY_STEPS, LossHistory
 
 FIRST = 1000  # of the ranking: samples whose neighbours are computed, and which are described
 
@@ -76,47 +76,71 @@ def audit(
             "the training set of reweight, or a DataLoader that reads all of it (drop_last=False)"
         )
     found = found.map(lambda tensor: torch.empty_like(tensor[: state.num_train]).index_copy_(0, positions, tensor))
-    means = state.history.means(found.losses.to(reweight.weights.device)).cpu()
     targets, record = found.targets, getattr(reweight, "record", None)
     unseen = by_quick_model(is_trusted, targets, inputs.place, inputs.read(), progress)
     if unseen is None and record is not None:
         unseen = first_losses(record.early[:-1], state.seen_steps, state.seen_samples)
-    made = make_audit(
-        means,
+    return make_audit(
+        state.history,
         found,
         unseen,
+        targets,
+        is_trusted,
+        columns,
         progress,
         is_trusted=None if is_trusted is None else is_trusted.numpy(),
-        trusted=None if is_trusted is None else losses_at(is_trusted, means if unseen is None else unseen, targets),
         names=names,
         weights=reweight.weights.detach().cpu().numpy(),
         numbering=numbering,
     )
-    if columns is None:
-        return made
-    return replace(made, columns={i: {k: str(v) for k, v in columns(i).items()} for i in made.order[:FIRST].tolist()})
 
 
 def make_audit(
-    mean_losses: Tensor, last: EvaluatedSamples, unseen: Tensor | None, progress: OnProgress = silent, **more: Any
+    history: LossHistory | None,
+    last: EvaluatedSamples,
+    unseen: Tensor | None,
+    targets: Tensor | None,
+    trusted: Any = None,
+    describe: Callable[[int], Mapping[str, Any]] | None = None,
+    progress: OnProgress = silent,
+    **more: Any,
 ) -> Audit:
-    """The audit of samples with these mean and unseen losses (n,) and this last pass; ``more``: further fields."""
+    """The audit of n training samples, of all N that were trained on: the others are trusted samples behind them.
+
+    Args:
+        history: the losses of all N in training; None where they are not known.
+        last: the last pass over the n samples.
+        unseen: (N,) losses by networks that were not trained on the sample; None if they are not known.
+        targets: (N,) of all.
+        trusted: the places of the trusted samples among all; None if they are not trained on.
+        describe: ``describe(position)`` says what a sample is, by column.
+        more: further fields of the audit.
+    """
+    count, means = len(last.losses), last.losses
+    if history is not None:
+        further = means.new_full((len(history.loss_sums) - 1 - count,), torch.nan)
+        means = history.means(torch.cat([means, further]).to(history.loss_sums.device)).cpu()
+    compared = means if unseen is None else unseen
     classes = last.targets is not None and not last.targets.is_floating_point()
-    given = np.zeros(len(mean_losses)) if last.targets is None else last.targets.numpy()
+    given = np.zeros(count) if last.targets is None else last.targets.numpy()
     made = Audit(
-        losses=mean_losses.cpu().numpy().astype(np.float64),
-        unseen=None if unseen is None else unseen.numpy().astype(np.float64),
+        losses=means[:count].numpy().astype(np.float64),
+        unseen=None if unseen is None else unseen[:count].numpy().astype(np.float64),
         given=given.astype(np.int64 if classes else np.float64),
         predicted=None if last.predicted is None else last.predicted.numpy(),
         confidence=None if last.confidence is None else last.confidence.numpy(),
+        trusted=None if trusted is None else losses_at(trusted, compared, targets),
         **more,
     )
+    first = made.order[:FIRST]
+    if describe is not None:
+        made = replace(made, columns={i: {str(k): str(v) for k, v in describe(i).items()} for i in first.tolist()})
     if not classes or last.features is None:
         return made
     assert last.targets is not None
-    first = torch.from_numpy(made.order[:FIRST].copy())
-    neighbour, distance = torch.full((len(given),), -1), torch.full((len(given),), torch.nan)
-    neighbour[first], distance[first] = nearest_others(last.features, last.targets, first, progress)
+    neighbour, distance = torch.full((count,), -1), torch.full((count,), torch.nan)
+    place = torch.from_numpy(first.copy())
+    neighbour[place], distance[place] = nearest_others(last.features, last.targets, place, progress)
     return replace(made, neighbour=neighbour.numpy(), distance=distance.numpy())
 
 
@@ -189,7 +213,7 @@ def losses_at(place: Any, losses: Tensor, targets: Tensor | None) -> Losses | No
     own = losses[place].double()
     known = own.isfinite()
     classes = targets is not None and not targets.is_floating_point()
-    given = targets[place][known].long().numpy() if targets is not None and classes else None
+    given = targets[: len(losses)][place][known].long().numpy() if targets is not None and classes else None
     return Losses(own[known].numpy(), given) if len(own) else None
 
 
@@ -205,13 +229,7 @@ def trusted_in_training(reweight: Any) -> Tensor | None:
 def _batches(loader: Any, index: list[Tensor], inputs: ChosenInputs, device: torch.device) -> Iterator[Any]:
     """Batches on the device without their indices, which are appended to ``index``; ``inputs`` keeps some inputs."""
     for batch in loader:
-        if isinstance(batch, Mapping):
-            rest: Any = {key: value for key, value in batch.items() if key != "index"}
-            found = batch.get("index")
-        else:
-            rest, found = tuple(batch[:-1]), batch[-1] if len(batch) > 2 else None
-        if not isinstance(found, Tensor) or found.is_floating_point():
-            raise TypeError("batches have no index: pass adiw.Indexed(train_set), or a DataLoader of it")
+        found, rest = split_index(batch)
         index.append(found.long().cpu())
         inputs.add(rest[0] if isinstance(rest, tuple) else None, index[-1])
         yield map_tensors(lambda tensor: tensor.to(device), rest)

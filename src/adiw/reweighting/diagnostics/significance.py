@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import torch
@@ -129,11 +130,11 @@ class Interval:
         return (self.low > 0) - (self.high < 0)
 
 
-def paired_rates(own: Tensor, other: Tensor) -> Interval:
+def paired_rates(own: Tensor, other: Tensor, confidence: float = CONFIDENCE) -> Interval:
     """The difference of two success rates on the same samples, from booleans (n,).
 
-    Zero is outside of the interval only if the exact sign test of the pairs that differ rejects it: the interval is
-    the hull of Clopper and Pearson's, given the number of pairs that differ, and of Bonett and Price's, which also
+    Zero is outside of the interval only if McNemar's mid-p test of the pairs that differ rejects it: the interval is
+    the hull of the mid-p interval, given the number of pairs that differ, and of Bonett and Price's, which also
     covers that this number is random.
 
     >>> found = paired_rates(torch.arange(40) < 36, torch.arange(40) < 24)
@@ -143,23 +144,23 @@ def paired_rates(own: Tensor, other: Tensor) -> Interval:
     n, wins, losses = len(own), int((own & ~other).sum()), int((~own & other).sum())
     differing = wins + losses
     difference = (wins - losses) / n
-    exact = [(2 * share - 1) * differing / n for share in clopper_pearson(wins, differing)]
+    given = [(2 * share - 1) * differing / n for share in mid_p_interval(wins, differing, confidence)]
     centre = (wins - losses) / (n + 2)
-    spread = math.sqrt(max((differing + 2) / (n + 2) - centre**2, 0) / (n + 2)) * _z((1 + CONFIDENCE) / 2)
-    low, high = min(exact[0], centre - spread), max(exact[1], centre + spread)
-    needed = pairs_needed(max(abs(difference), LEAST_DIFFERENCE), (differing + 1) / (n + 2))
+    spread = math.sqrt(max((differing + 2) / (n + 2) - centre**2, 0) / (n + 2)) * _z((1 + confidence) / 2)
+    low, high = min(given[0], centre - spread), max(given[1], centre + spread)
+    needed = pairs_needed(max(abs(difference), LEAST_DIFFERENCE), (differing + 1) / (n + 2), confidence)
     return Interval(difference, max(low, -1.0), min(high, 1.0), n, needed)
 
 
-def pairs_needed(difference: float, disagreement: float) -> int:
+def pairs_needed(difference: float, disagreement: float, confidence: float = CONFIDENCE) -> int:
     """How many samples show that two success rates differ, for models that disagree on a share of the samples.
 
     >>> pairs_needed(0.1, 0.2)
     170
     """
     rate = max(disagreement, difference)
-    normal = (_z((1 + CONFIDENCE) / 2) + _z(POWER)) ** 2 * max(rate - difference**2, rate / 10) / difference**2
-    return math.ceil(normal + 2 / difference)  # the exact test needs a few more than the normal approximation says
+    normal = (_z((1 + confidence) / 2) + _z(POWER)) ** 2 * max(rate - difference**2, rate / 10) / difference**2
+    return math.ceil(normal + 2 / difference)  # the test needs a few more than the normal approximation says
 
 
 def losses_needed(distance: float, level: float) -> int:
@@ -186,21 +187,26 @@ def paired_means(difference: Tensor, confidence: float = CONFIDENCE) -> Interval
         return Interval(mean, -math.inf, math.inf, n, 2)
     deviation = float(values.std())
     half = t_quantile((1 + confidence) / 2, n - 1) * deviation / math.sqrt(n)
-    z = _z((1 + CONFIDENCE) / 2) + _z(POWER)
+    z = _z((1 + confidence) / 2) + _z(POWER)
     needed = math.ceil((z * deviation / mean) ** 2) if abs(mean) > 1e-3 * deviation else 10**6
     return Interval(mean, mean - half, mean + half, n, max(needed, 2))
 
 
-def clopper_pearson(successes: int, trials: int) -> tuple[float, float]:
-    """The exact confidence interval of a success rate.
+@lru_cache(maxsize=1024)
+def mid_p_interval(successes: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The confidence interval of a success rate that counts half of the chance of what was observed.
 
-    >>> [round(end, 3) for end in clopper_pearson(0, 10)]
-    [0.0, 0.308]
+    Clopper and Pearson's counts all of it and is wider than its confidence asks for.
+
+    >>> [round(end, 3) for end in mid_p_interval(0, 10)]
+    [0.0, 0.259]
     """
-    tail = (1 - CONFIDENCE) / 2
-    low = 0.0 if successes == 0 else _solve(lambda p: binomial_tail(successes, trials, p) - tail)
-    high = 1.0 if successes == trials else _solve(lambda p: tail - 1 + binomial_tail(successes + 1, trials, p))
-    return low, high
+
+    def tail(chance: float) -> float:
+        return (binomial_tail(successes, trials, chance) + binomial_tail(successes + 1, trials, chance)) / 2
+
+    side = (1 - confidence) / 2
+    return _solve(lambda p: tail(p) - side), _solve(lambda p: tail(p) - 1 + side)
 
 
 def t_quantile(level: float, freedom: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from adiw.argument_checks import kind_of
 from adiw.reweighting.diagnostics.alarm_checks import trusted_predictions
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_dataset
-from adiw.reweighting.diagnostics.significance import loss_distance, mix_distance, paired_means, paired_rates
+from adiw.reweighting.diagnostics.significance import (
+    CONFIDENCE,
+    Interval,
+    loss_distance,
+    mix_distance,
+    paired_means,
+    paired_rates,
+)
 from adiw.reweighting.progress import OnProgress, silent
 from adiw.reweighting.sample_record import SampleRecord
 
@@ -48,7 +55,8 @@ class Comparison:
     """The model against a reference on held-out samples: ``difference`` above zero is in favour of the model.
 
     Accuracies and their differences are in percent; for a regression the score is the mean loss. ``low`` to ``high``
-    is the 95% interval, ``needed`` the number of samples that would show a difference of this size.
+    is the 95% interval; those of all references but the first hold together. ``needed`` is the number of samples that
+    would show a difference of this size.
     """
 
     method: str
@@ -112,11 +120,10 @@ def verdict_of(
     own = evaluated("model", method.evaluator.model)
     others = {name: evaluated(name, model) for name, model in (references or {}).items()}
     if own.right is None:
-        compared = [compare_losses(name, own.losses, other.losses) for name, other in others.items()]
+        compared = compare_losses(own.losses, {name: other.losses for name, other in others.items()})
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
-    compared = [
-        compare_rates(name, own.right, other.right) for name, other in others.items() if other.right is not None
-    ]
+    right = {name: other.right for name, other in others.items() if other.right is not None}
+    compared = compare_rates(own.right, right)
     return make_verdict(shift, after, 100 * float(own.right.double().mean()), compared or None)
 
 
@@ -160,26 +167,40 @@ def _most_significant(found: dict[str, Any], count: int) -> Shift:
     return Shift(p_value < LEVEL, test, found[test].distance, p_value, count, found[test].smaller)
 
 
-def compare_rates(name: str, own: Tensor, other: Tensor) -> Comparison:
-    """Compare with a reference by the correct predictions (n,) of both on the same samples.
+def compare_rates(own: Tensor, others: Mapping[str, Tensor]) -> list[Comparison]:
+    """Compare with references by the correct predictions (n,) of each model on the same samples.
 
-    >>> compare_rates("uniform", torch.arange(50) < 45, torch.arange(50) < 30).sign
+    >>> compare_rates(torch.arange(50) < 45, {"uniform": torch.arange(50) < 30})[0].sign
     1
     """
-    found = paired_rates(own, other)
-    difference, low, high = (100 * value for value in (found.difference, found.low, found.high))
-    return Comparison(name, 100 * float(other.double().mean()), difference, low, high, found.n, found.needed)
+    return _compare(lambda other, confidence: paired_rates(own, other, confidence), others, 100)
 
 
-def compare_losses(name: str, own: Tensor, other: Tensor) -> Comparison:
-    """Compare with a reference by the losses (n,) of both on the same samples.
+def compare_losses(own: Tensor, others: Mapping[str, Tensor]) -> list[Comparison]:
+    """Compare with references by the losses (n,) of each model on the same samples.
 
-    >>> compare_losses("uniform", torch.zeros(9), torch.ones(9)).difference
+    >>> compare_losses(torch.zeros(9), {"uniform": torch.ones(9)})[0].difference
     1.0
     """
-    found = paired_means(other.double() - own.double())
-    score = float(other.double().mean())
-    return Comparison(name, score, found.difference, found.low, found.high, found.n, found.needed)
+    return _compare(lambda other, confidence: paired_means(other.double() - own.double(), confidence), others, 1)
+
+
+def _compare(
+    interval: Callable[[Tensor, float], Interval], others: Mapping[str, Tensor], unit: float
+) -> list[Comparison]:
+    """The first reference decides whether the weights help, so its interval has the whole confidence.
+
+    Each of the others can only show that the weights do no good. Their intervals hold together, by Bonferroni: with
+    several of them, one would otherwise be better by chance in more than 5% of the cases.
+    """
+    compared = []
+    for position, (name, other) in enumerate(others.items()):
+        confidence = 1 - (1 - CONFIDENCE) / (1 if position == 0 else len(others) - 1)
+        found = interval(other, confidence)
+        difference, low, high = (unit * value for value in (found.difference, found.low, found.high))
+        score = unit * float(other.double().mean())
+        compared.append(Comparison(name, score, difference, low, high, found.n, found.needed))
+    return compared
 
 
 def answer_of(comparison: list[Comparison] | None) -> Answer:
@@ -228,11 +249,10 @@ def _comparison_words(score: float, comparison: list[Comparison], measure: str) 
     better = "" if measure == "accuracy" else " (differences above zero favour the weights)"
     words = f"{measure} {_number(score, measure)} on {comparison[0].n} held-out samples{better}, {differences}"
     open_ones = [each.needed - each.n for each in comparison if not each.sign]
+    intervals = "with 95% intervals" if len(comparison) > 1 else "with its 95% interval"
     if answer_of(comparison) != "cannot tell":
-        return f"{words}, with 95% intervals"
-    return (
-        f"{words}, with 95% intervals: about {max(open_ones[0], 1):,} more held-out trusted samples would be needed"
-    )
+        return f"{words}, {intervals}"
+    return f"{words}, {intervals}: about {max(open_ones[0], 1):,} more held-out trusted samples would be needed"
 
 
 def _shift_words(shift: Shift, after: Shift | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from adiw.matching.batches import finite_mask
 from adiw.matching.groups import group_sum
 from adiw.reweighting.cuda_graphs import can_capture
 from adiw.reweighting.dataset_cache import map_tensors
+from adiw.reweighting.indexed_with_trusted import split_index
 from adiw.reweighting.loss_shapes import sample_losses
 from adiw.reweighting.step import WeightedMean
 
@@ -90,22 +91,13 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
 @torch.no_grad()
 def _evaluate(method: ADIW, batch: Any, run: Run | None) -> EvaluatedLosses:
     evaluator, device = method.evaluator, method.weights.device
-    index, rest = (None, batch) if method.weight_state.is_stream else _split_index(batch)
+    index, rest = (None, batch) if method.weight_state.is_stream else split_index(batch)
     inputs = map_tensors(lambda tensor: tensor.to(device, non_blocking=True), batch if run else rest)
     outputs, targets, features = evaluator.run_in_evaluation_mode(inputs, evaluator.precision_of(None), run)
     losses, sizes = sample_losses(evaluator.criterion, outputs, targets)
     method.check_call(losses, index, features)
     columns = method.columns(outputs, targets, features, losses)
     return EvaluatedLosses(outputs[:0] if isinstance(outputs, Tensor) else outputs, index, losses, sizes, columns)
-
-
-def _split_index(batch: Any) -> tuple[Any, Any]:
-    """(index, the rest) of a batch as ``Indexed`` makes it: the key "index", or the last part."""
-    if isinstance(batch, Mapping) and "index" in batch:
-        return batch["index"], {key: value for key, value in batch.items() if key != "index"}
-    if isinstance(batch, (tuple, list)) and len(batch) > 2:
-        return batch[-1], tuple(batch[:-1])
-    raise TypeError("batches have no index: pass those of adiw.Indexed(train_set) as the DataLoader makes them")
 
 
 def _cat(tensors: Sequence[Tensor | None]) -> Tensor | None:

@@ -154,7 +154,7 @@ def test_batches_that_do_not_fit() -> None:
     reweight, first, second = make(model, {}), torch.arange(4), torch.arange(4, 10)
     with pytest.raises(ValueError, match="look_ahead needs the batches of an optimizer step, got none"):
         reweight.look_ahead([])
-    with pytest.raises(TypeError, match="batches have no index: pass those"):
+    with pytest.raises(TypeError, match=r"batches have no index: pass adiw\.Indexed"):
         reweight.look_ahead([(X, Y)])
     batches = [(X[i], Y[i], i) for i in (first, second)]
     reweight.look_ahead(batches)
