@@ -73,6 +73,9 @@ CANDIDATES = {
     "weights channels last": Candidate("compiled", weights_channels_last),
     "+ shortcuts as products": Candidate("compiled", together(*STRUCTURE)),
     "+ padded stem": Candidate("compiled", together(*STRUCTURE, stem(PaddedStem))),
+    "+ padded stem, max-autotune": Candidate(
+        "compiled", together(*STRUCTURE, stem(PaddedStem), compile_with(**SEARCHED))
+    ),
     "+ unfolded stem": Candidate("compiled", together(*STRUCTURE, stem(UnfoldedStem))),
     "+ padded stem, summed batch norm": Candidate("compiled", together(*SUMMED)),
     "+ unfolded stem, summed batch norm": Candidate(

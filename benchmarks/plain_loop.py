@@ -1,6 +1,6 @@
 """The time of a training step in a user's own loop relative to a uniform one, measured side by side.
 
-    python benchmarks/plain_loop.py [--networks lenet5 mlp] [--out benchmarks/results]
+    python benchmarks/plain_loop.py [--networks lenet5 mlp] [--budget 60] [--out benchmarks/results]
 
 The loop is that of the README; the data is generated on the device. Nothing is compiled. On a GPU ``adiw.ADIW``
 replays its own CUDA graphs; rows with "eager" in the method do not. Cases take turns in each round, and the interval
@@ -172,8 +172,10 @@ def median_interval(values: list[float]) -> tuple[float, float]:
     return ordered[k], ordered[-1 - k]
 
 
-def measure(name: str, workload: Workload, plan: Plan, device: torch.device) -> list[dict[str, Any]]:
-    """One row for each method, timed alternately."""
+def measure(
+    name: str, workload: Workload, plan: Plan, device: torch.device, deadline: float = math.inf
+) -> list[dict[str, Any]]:
+    """One row for each method, timed alternately; the first round alone starts after the deadline."""
     data, cases, notes = workload.data(device), {}, {}
     for method in (BASE, *METHODS):
         with warnings.catch_warnings(record=True) as caught:
@@ -182,7 +184,7 @@ def measure(name: str, workload: Workload, plan: Plan, device: torch.device) -> 
             cases[method].warm_up()
         notes[method] = [str(warning.message) for warning in caught]
     timers: dict[str, Timer] = dict(cases)
-    timed = interleave(timers, plan)
+    timed = interleave(timers, plan, deadline)
     rows = [
         {"network": name, "method": method, **figures(timed[method], timed[BASE])}
         | {"graphs": graphs_of(case.reweight), "notes": notes[method]}
@@ -225,16 +227,20 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--times", type=int, default=440, help="steps of a case in all rounds together")
     parser.add_argument("--limit", type=float, default=3.0, help="seconds of a case in all rounds together")
+    parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no network is started")
     parser.add_argument("--samples", type=int, help="number of training samples, for a smaller run")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(given)
-    device = torch.device(options.device)
+    device, deadline = torch.device(options.device), time.monotonic() + options.budget
     plan = Plan(options.rounds, options.times, options.limit, least=4)
     record = Record(options.out / f"plain-loop-{device.type}.json", **describe(device=device.type))
     changes = {key: value for key in ("samples", "batch") if (value := getattr(options, key)) is not None}
     for name in options.networks:
-        rows = measure(name, replace(WORKLOADS[name], **changes), plan, device)
+        if time.monotonic() > deadline:
+            print(f"{name:15s} there was no time left", flush=True)
+            continue
+        rows = measure(name, replace(WORKLOADS[name], **changes), plan, device, deadline)
         record.add(*rows)
         for row in rows:
             print(line(row), flush=True)
