@@ -5,7 +5,7 @@ medians over the seeds. The record names packages that are not installed or that
 
     python benchmarks/peers.py [--seeds 20] [--searched] [--out benchmarks/results/peers.json]
 
-``--searched`` compares only the searches of uLSIF and RuLSIF, on ``FURTHER`` problems (peers-searched.json).
+``--searched`` compares only the searches, on ``FURTHER`` problems (peers-searched.json).
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ METHODS: dict[str, Weigh] = {
     "adiw KLIEP": lambda a, b, width: KLIEP(width=width).fit(a, b).weights_,
     "densratio uLSIF, searched": of_densratio("uLSIF", searched=True),
     "adiw ULSIF, searched": lambda a, b, width: ULSIF().fit(a, b).weights_,
+    "densratio KLIEP, searched": of_densratio("KLIEP", searched=True),
     "adiw KLIEP, searched": lambda a, b, width: KLIEP().fit(a, b).weights_,
     "skada classifier, linear": of_skada("DiscriminatorReweightAdapter"),
     "adiw classifier, linear": lambda a, b, width: ClassifierRatio(LogisticRegression()).fit(a, b).weights_,
@@ -125,7 +126,7 @@ PACKAGES = ("densratio", "skada", "adapt")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--searched", action="store_true", help="only the searches of uLSIF and RuLSIF, elsewhere")
+    parser.add_argument("--searched", action="store_true", help="only the searches, on other problems")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     out = arguments.out or Path(f"benchmarks/results/peers{'-searched' if arguments.searched else ''}.json")
@@ -134,7 +135,7 @@ def main() -> None:
     missing = [name for name in PACKAGES if find_spec(name) is None]
     installed = {name: weigh for name, weigh in METHODS.items() if name.split()[0] not in missing}
     if arguments.searched:
-        installed = {name: weigh for name, weigh in installed.items() if "LSIF, searched" in name}
+        installed = {name: weigh for name, weigh in installed.items() if name.endswith("searched")}
     problems = FURTHER if arguments.searched else PROBLEMS
     rows = [row for problem in problems for row in compare(installed, problem, arguments.seeds)]
     kmm = compare_kmm() if find_spec("cvxopt") and not arguments.searched else None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from adiw.divergences import Squared, Wasserstein
+from adiw.divergences import Squared, SquaredProblem, Wasserstein
+from adiw.matching.batches import MatchedBatches
 from adiw.matching.kernels import Width
 from adiw.testing import checks, training_checks
 from adiw.testing.batches import LAYOUTS
@@ -67,6 +70,20 @@ def test_the_checks_for_users_reject_a_broken_divergence() -> None:
     for check in chosen:
         with pytest.raises(AssertionError):
             check()
+
+
+@dataclass(frozen=True)
+class NoProjection(Squared):
+    def problem(self, batches: MatchedBatches) -> SquaredProblem:
+        problem = super().problem(batches)
+        return cast(SquaredProblem, SimpleNamespace(objective=problem.objective, gradient=problem.gradient))
+
+
+def test_the_functions_that_a_problem_lacks_are_named() -> None:
+    with pytest.raises(AssertionError, match="lacks initial, project, weights: expected initial, objective"):
+        checks(NoProjection)[0]()
+    with pytest.raises(TypeError, match="divergence 'kl': expected a class"):
+        checks("kl")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

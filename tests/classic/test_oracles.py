@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 
-from adiw.classic import KLIEP, KMM, LSIF, ULSIF
+from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF
 from adiw.classic.kmm import build_problem
 from adiw.classic.rbf_features import mean_features, rbf_features, sum_outer_products
+from adiw.classic.search import FACTORS, mean_settings
 from adiw.divergences import KL, MMD, Squared
 from adiw.matching.batches import match
 from adiw.reweighting.divergence_estimator import descend
@@ -147,24 +149,29 @@ def test_held_out_terms_are_those_of_coefficients_of_the_other_folds():
             assert score[k, at] == pytest.approx(np.log(ratios).mean() - mean(own) / mean(rest), abs=1e-12)
 
 
-@pytest.mark.parametrize(("lead", "factor"), [(0.0, 1.0), (0.26, 1.0), (0.28, 0.5)])
-def test_a_search_leaves_the_typical_settings_for_evidence_only(monkeypatch, lead, factor):
-    """Half the median distance has a prior of -(log 2 / 0.3)^2 / 2 = -2.67: ten test points have to add as much."""
-    from adiw.classic import least_squares as module
+def test_a_search_takes_the_geometric_means_over_the_probabilities():
+    widths, quarter, one = [3 * factor for factor in FACTORS], FACTORS.index(0.25), FACTORS.index(1.0)
+    penalties = (0.1, 0.1 * np.exp(2))  # the second is one standard deviation of the prior away
+    scores = np.full((len(widths), 2), -1e9)
+    scores[one, 0], scores[one, 1], scores[quarter, 0] = 0, 1, (np.log(4) / 0.4) ** 2  # all three as probable
+    expected = 3 * 0.25 ** (1 / 3), 0.1 * np.exp(2 / 3)
+    assert mean_settings(scores, widths, penalties) == pytest.approx(expected)
+    assert mean_settings(np.zeros((1, 1)), [0.7], [0.3]) == (0.7, 0.3)
 
-    calls = []
 
-    def held_out(each, penalties):
-        calls.append(each)
-        values = np.zeros((3, len(each), len(penalties)))
-        values[0] = lead if module.WIDTHS[len(calls) - 1] == 0.5 else 0
-        return values
+@pytest.mark.parametrize("estimator", [ULSIF(), RULSIF(), KLIEP()], ids=["ulsif", "rulsif", "kliep"])
+def test_a_search_does_not_depend_on_the_unit(estimator):
+    train, test = gaussian_shift().sample(7, 300, 60)
+    metres, feet = clone(estimator).fit(train, test), clone(estimator).fit(3.28 * train, 3.28 * test)
+    assert feet.width_ == pytest.approx(3.28 * metres.width_)
+    np.testing.assert_allclose(feet.weights_, metres.weights_, rtol=1e-6)
 
-    monkeypatch.setattr(module, "_held_out", held_out)
-    train, test = gaussian_shift().sample(0, 40, 10)
-    typical = ULSIF(width="median", penalty=0.1).fit(train, test).width_
-    fit = ULSIF().fit(train, test)
-    assert (fit.width_, fit.penalty_) == (factor * typical, 0.1)
+
+@pytest.mark.parametrize("estimator", [ULSIF(), RULSIF(), KLIEP(), LSIF()], ids=["ulsif", "rulsif", "kliep", "lsif"])
+@pytest.mark.parametrize(("n", "m"), [(1, 2), (2, 1)])
+def test_without_points_to_hold_out_the_width_is_the_median_distance(estimator, n, m):
+    points = np.array([[0.0], [1.0], [3.0]])  # at distances 1, 2 and 3
+    assert clone(estimator).fit(points[:n], points[n:]).width_ == 2
 
 
 def test_block_problem_is_the_divergences_problem():

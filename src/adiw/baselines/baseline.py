@@ -61,9 +61,7 @@ class Baseline(nn.Module):
 
     def forward(self, outputs: Any, targets: Any, index: Tensor, inputs: Any = None) -> Tensor:
         """mean(w * loss) of a batch: a scalar, ready for backward."""
-        losses, sizes = samples = sample_losses(
-            self.evaluator.criterion, outputs, targets, self.weight_state.is_alone
-        )
+        losses, sizes = samples = sample_losses(self.evaluator.criterion, outputs, targets)
         if not self.training:
             return samples.mean()
         reason = self.runs_batch

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 
 from adiw.classic import non_negative_qp
 from adiw.classic.estimator import KernelModel, check_samples
-from adiw.classic.rbf_features import Array, Width, choose_centres, mean_features, rbf_features, widths_to_try
+from adiw.classic.rbf_features import Array, Width, choose_centres, mean_features, rbf_features
+from adiw.classic.search import mean_settings, search_widths
 from adiw.divergences import KLProblem
 
 TINY = np.finfo(float).tiny
@@ -22,7 +23,8 @@ class KLIEP(KernelModel):
     """w(x) = sum_l coef_l psi_l(x) that maximises the likelihood of the test sample, with mean one over training.
 
     Args:
-        width: sigma of the kernel, "median" (the median distance), or "cv" (largest held-out likelihood).
+        width: sigma of the kernel, "median" (the median distance), or "cv" (by held-out folds, with a preference
+            for a typical width).
         centres: largest number of kernel centres, drawn from the test points.
         folds: folds of the test sample, for "cv".
         tolerance: upper bound on the distance of the objective from the optimum.
@@ -58,16 +60,16 @@ class KLIEP(KernelModel):
         self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
-        widths = widths_to_try(self.width, train, test, self.random_state)
-        means = [mean_features(train, self.centres_, width) for width in self._each(widths, "means of width")]
+        widths = search_widths(self.width, train, test, self.random_state)
         fold = random.permutation(np.arange(len(test)) % self.folds)
-        scores = [
-            _held_out_likelihood(rbf_features(test, self.centres_, width), mean, fold) if len(widths) > 1 else 0.0
-            for width, mean in self._each(list(zip(widths, means, strict=True)), "width")
-        ]
-        best = int(np.argmax(scores))
-        self.width_ = widths[best]
-        problem = _problem(rbf_features(test, self.centres_, self.width_), means[best])
+
+        def features(width: float) -> tuple[Array, Array]:
+            return rbf_features(test, self.centres_, width), mean_features(train, self.centres_, width)
+
+        searched = self._each(widths if len(widths) > 1 else [], "width")
+        scores = [_held_out_likelihood(*features(width), fold) for width in searched] or [0.0]
+        self.width_, _ = mean_settings(np.array(scores)[:, None], widths)
+        problem = _problem(*features(self.width_))
         self.coef_ = maximise_likelihood(problem, self.tolerance)
         self.objective_ = float(problem.objective(torch.from_numpy(self.coef_)))
         self.weights_ = self.predict(train)
@@ -130,10 +132,9 @@ def _problem(psi_test: Array, psi_bar: Array) -> KLProblem:
 
 
 def _held_out_likelihood(psi_test: Array, psi_bar: Array, fold: Array) -> float:
-    """mean log w over held-out test points; -inf if one of them gets zero weight."""
+    """The sum of log w over held-out test points."""
     total, beta = 0.0, None
     for k in np.unique(fold):
         beta = maximise_likelihood(_problem(psi_test[fold != k], psi_bar), 1e-3, start=beta)
-        with np.errstate(divide="ignore"):
-            total += float(np.log(psi_test[fold == k] @ beta).sum())
-    return total / len(psi_test)
+        total += float(np.log(np.maximum(psi_test[fold == k] @ beta, TINY)).sum())
+    return total

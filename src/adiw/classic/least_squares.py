@@ -18,17 +18,12 @@ from adiw.classic.rbf_features import (
     mean_features,
     rbf_features,
     sum_outer_products,
-    widths_to_try,
 )
+from adiw.classic.search import TYPICAL_PENALTY, mean_settings, search_widths
 
 Penalty = float | Literal["cv"]
 Moments = tuple[Array, Array]  # H (b, b) and h (b,)
 PENALTIES = (1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
-WIDTHS = (0.25, 0.33, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4)  # times the median distance
-# A search prefers the median distance and this penalty. One standard deviation is a factor of 1.35 in the width and
-# of seven in the penalty.
-TYPICAL_PENALTY, WIDTH_SPREAD, PENALTY_SPREAD = 0.1, 0.3, 2.0
-ALONE = 0.1  # where a search has nothing to hold out
 TINY = float(np.finfo(np.float64).tiny)
 LEAST, MOST = 0.05, 1e9  # a held-out ratio beyond them counts as these: the logarithm of zero would decide
 
@@ -68,7 +63,7 @@ class LeastSquaresModel(KernelModel):
         """Set ``centres_``, ``width_``, ``penalty_``, ``multiple_``, ``coef_`` and ``weights_``. Returns H and h."""
         random = check_random_state(self.random_state)
         self.centres_ = choose_centres(test, self.centres, random)
-        widths = widths_to_try(self.width, train, test, self.random_state, WIDTHS)
+        widths = search_widths(self.width, train, test, self.random_state)
         penalties = penalties_to_try(self.penalty)
         found = self._search(train, test, alpha, widths, penalties, random)
         self.width_, self.penalty_, self.multiple_ = found
@@ -86,28 +81,24 @@ class LeastSquaresModel(KernelModel):
         penalties: Sequence[float],
         random: np.random.RandomState,
     ) -> tuple[float, float, float]:
-        """The most probable width and penalty, by held-out folds of both samples, and the best multiple.
+        """The width and the penalty, by held-out folds of both samples, and the best multiple of the coefficients.
 
-        The logarithm of their probability is a score plus a prior. The score is that of held-out test points under
-        the ratio divided by its mean, sum_test (log r - mean_mixture r). The prior decides where scores differ by
-        less than their noise. The multiple of the coefficients corrects the size, which the penalty makes too small;
-        it is the best for the squared objective.
+        The score is the log-likelihood of test points under the ratio divided by its mean, log r - mean_mixture r.
+        The multiple corrects the size, which the penalty makes too small; it is the best for the squared objective.
         """
         folds = min(self.folds, len(train), len(test))
-        typical = widths[WIDTHS.index(1.0)] if len(widths) > 1 else widths[0]  # the median distance, or the given one
         if len(widths) * len(penalties) == 1 or folds == 1:
-            return typical, penalties[0] if len(penalties) == 1 else ALONE, 1.0
+            return widths[0], penalties[0] if len(penalties) == 1 else TYPICAL_PENALTY, 1.0
         fold_train, fold_test = (random.permutation(np.arange(len(sample)) % folds) for sample in (train, test))
-        values = []
-        for width in self._each(widths, "width"):
+
+        def held_out(width: float, penalties: Sequence[float]) -> Array:
             parts = ((train[fold_train == k], test[fold_test == k]) for k in range(folds))
-            values.append(_held_out([_fold(*part, self.centres_, width, alpha) for part in parts], penalties))
-        scores, fit, square = np.stack(values, axis=1)  # (widths, folds, penalties)
-        prior = _log_prior(widths, typical, WIDTH_SPREAD), _log_prior(penalties, TYPICAL_PENALTY, PENALTY_SPREAD)
-        probability = len(test) * scores.mean(1) + prior[0][:, None] + prior[1]  # the logarithm
-        width, penalty = np.unravel_index(probability.argmax(), probability.shape)
-        multiple = fit[width, :, penalty].sum() / max(square[width, :, penalty].sum(), TINY)
-        return widths[width], penalties[penalty], float(multiple)
+            return _held_out([_fold(*part, self.centres_, width, alpha) for part in parts], penalties)
+
+        scores = [held_out(width, penalties)[0].mean(0) for width in self._each(widths, "width")]
+        width, penalty = mean_settings(len(test) * np.array(scores), widths, penalties)
+        _, fit, square = held_out(width, [penalty])
+        return width, penalty, float(fit.sum() / max(square.sum(), TINY))
 
 
 @dataclass(frozen=True)
@@ -137,13 +128,3 @@ def _held_out(each: list[_Fold], penalties: Sequence[float]) -> Array:
         score = np.log(ratios).mean(0) - np.minimum(fold.mean @ coefs / size, MOST)
         values.append((score, fold.h @ coefs, np.einsum("bp,bc,cp->p", coefs, fold.H, coefs)))
     return np.moveaxis(np.array(values), 1, 0)
-
-
-def _log_prior(values: Sequence[float], typical: float, spread: float) -> Array:
-    """The logarithm of a log-normal density, up to a constant: (len(values),).
-
-    >>> _log_prior([0.5, 1.0, 2.0], typical=1.0, spread=np.log(2))
-    array([-0.5, -0. , -0.5])
-    """
-    prior: Array = -np.square(np.log(np.divide(values, typical)) / spread) / 2
-    return prior

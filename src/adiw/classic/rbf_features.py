@@ -57,22 +57,24 @@ def choose_centres(X_test: Array, count: int, random: np.random.RandomState) -> 
     return X_test[np.sort(random.permutation(len(X_test))[:count])]
 
 
-def widths_to_try(
-    width: Width, X_train: Array, X_test: Array, random_state: Any, factors: tuple[float, ...] = WIDTHS
-) -> list[float]:
-    """The given width; the median distance for "median"; the ``factors`` of it for "cv"."""
+def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:
+    """The given width; the median distance for "median"; multiples of it for "cv"."""
     if isinstance(width, str) and width in ("cv", "median"):
         median = median_distance(X_train, X_test, check_random_state(random_state))
-        if width == "median" or len(X_test) == 1:  # one test point cannot be held out
+        if width == "median" or min(len(X_train), len(X_test)) == 1:  # a single point cannot be held out
             return [median]
-        return [median * factor for factor in factors]
+        return [median * factor for factor in WIDTHS]
     if not is_positive(width):
         raise ValueError(f'width must be a positive number, "median" or "cv", got {width!r}')
     return [float(width)]
 
 
-def median_distance(X_train: Array, X_test: Array, random: np.random.RandomState, sample: int = 1000) -> float:
+def median_distance(X_train: Array, X_test: Array, random: np.random.RandomState) -> float:
     """The median distance between points of both samples pooled (the median heuristic), on random subsets."""
-    pooled = np.concatenate([part[random.permutation(len(part))[:sample]] for part in (X_train, X_test)])
-    median = float(np.median(pdist(pooled)))
+    median = float(np.median(pdist(pooled_sample(X_train, X_test, random))))
     return median if median > 0 else 1.0
+
+
+def pooled_sample(X_train: Array, X_test: Array, random: np.random.RandomState, sample: int = 1000) -> Array:
+    """At most so many random points of each sample."""
+    return np.concatenate([part[random.permutation(len(part))[:sample]] for part in (X_train, X_test)])

@@ -22,7 +22,7 @@ class RULSIF(LeastSquaresModel):
     Args:
         alpha: share of the test distribution below the ratio, from 0 (uLSIF) to below 1.
         width: sigma of the kernel, "median" (the median distance), or "cv" (by held-out folds, with a preference
-            for the median distance).
+            for a typical width).
         penalty: lambda of the squared penalty, or "cv" (by held-out folds, with a preference for 0.1, jointly with
             the width).
         centres: largest number of kernel centres, drawn from the test points.

@@ -16,7 +16,7 @@ class ULSIF(LeastSquaresModel):
 
     Args:
         width: sigma of the kernel, "median" (the median distance), or "cv" (by held-out folds, with a preference
-            for the median distance).
+            for a typical width).
         penalty: lambda of the squared penalty, or "cv" (by held-out folds, with a preference for 0.1, jointly with
             the width).
         centres: largest number of kernel centres, drawn from the test points.

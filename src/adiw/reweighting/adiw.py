@@ -300,7 +300,7 @@ class ADIW(nn.Module):
                 left = self._is_left_to_graph(found, outputs, targets)
                 losses, sizes = (found.losses, None) if left else found.elements(targets).by_sample()
             else:
-                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets, self.weight_state.is_alone)
+                losses, sizes = sample_losses(self.evaluator.criterion, outputs, targets)
             self.check_call(losses, index, features)
             if found is not None and left:
                 columns = [outputs.detach(), targets, found.counted, None]

@@ -73,7 +73,7 @@ def coming_batches(method: ADIW, batches: Iterable[Any], run: Run | None) -> lis
     losses, device = torch.cat([part.losses for part in parts]), parts[0].losses.device
     number = torch.cat([torch.full((n,), i, device=device) for i, n in enumerate(counts)])  # of each sample's batch
     columns = [_cat(column) for column in zip(*(part.columns for part in parts), strict=True)]
-    index, sizes = _cat([part.index for part in parts]), _sizes(parts)
+    index, sizes = _cat([part.index for part in parts]), _cat([part.sizes for part in parts])
     batch = method.weight_state.gather(index, losses, method, sizes, [*columns, number])
     *columns, numbers = batch.columns
     batch = replace(batch, columns=columns)
@@ -98,13 +98,6 @@ def _evaluate(method: ADIW, batch: Any, run: Run | None) -> EvaluatedLosses:
     method.check_call(losses, index, features)
     columns = method.columns(outputs, targets, features, losses)
     return EvaluatedLosses(outputs[:0] if isinstance(outputs, Tensor) else outputs, index, losses, sizes, columns)
-
-
-def _sizes(parts: Sequence[EvaluatedLosses]) -> Tensor | None:
-    """The sizes of all samples; None if they are None for all. Of a batch without sizes all are one."""
-    if all(part.sizes is None for part in parts):
-        return None
-    return torch.cat([torch.ones_like(part.losses) if part.sizes is None else part.sizes for part in parts])
 
 
 def _cat(tensors: Sequence[Tensor | None]) -> Tensor | None:

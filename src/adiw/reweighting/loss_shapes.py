@@ -39,12 +39,11 @@ class ElementLosses(NamedTuple):
     losses: Tensor  # (n, ...)
     counted: Tensor | None  # (n, ...) booleans: false for padding and ignored elements; None if all count
 
-    def by_sample(self, alone: bool = False) -> SampleLosses:
-        """The mean loss of each sample. ``alone`` says that no other process needs the same form of its batch."""
+    def by_sample(self) -> SampleLosses:
+        """The mean loss of each sample."""
         losses, counted = self
         if losses.ndim == 1:
-            readable = alone and counted is not None and counted.is_cpu and not torch.compiler.is_compiling()
-            if counted is None or (readable and bool(counted.all())):
+            if counted is None:
                 return SampleLosses(losses, None)
             return SampleLosses(torch.where(counted, losses, torch.nan), counted.to(losses.dtype))
         losses, counted = self.by_row()
@@ -113,9 +112,9 @@ def criterion_losses(criterion: Criterion, outputs: Any, targets: Any) -> Criter
     return CriterionLosses(losses if losses.dtype == torch.float64 else losses.float(), counted, ignored)
 
 
-def sample_losses(criterion: Criterion, outputs: Any, targets: Any, alone: bool = False) -> SampleLosses:
-    """The mean loss of each sample over its elements that count; for ``alone`` see ``by_sample``."""
-    return criterion_losses(criterion, outputs, targets).elements(targets).by_sample(alone)
+def sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> SampleLosses:
+    """The mean loss of each sample over its elements that count."""
+    return criterion_losses(criterion, outputs, targets).elements(targets).by_sample()
 
 
 def per_sample_losses(criterion: Criterion, outputs: Any, targets: Any) -> Tensor:

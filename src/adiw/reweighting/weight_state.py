@@ -82,7 +82,6 @@ class WeightState(nn.Module):
         self.history = LossHistory(num_train)
         self.largest_batch = 0  # samples of a process that later batches may have, if more than the first ones
         self.processes: Processes | None = None  # chosen in the first step: a process group may be made until then
-        self.is_alone = False  # whether a single process trains, known after the first step
         self._started = False
         self._warm = False  # whether the warm-up is known to have ended
         self._warned: dict[str, int] = {}  # counts of losses that were not finite at the last warning
@@ -190,7 +189,7 @@ class WeightState(nn.Module):
         _refuse_join(getattr(evaluator, "given_model", None))
         state, model = self if method is None else method, getattr(evaluator, "model", None)
         starts_group = processes.start(state, losses, model, self.largest_batch)
-        self.processes, self._started, self.is_alone = processes, True, processes.size == 1
+        self.processes, self._started = processes, True
         return processes, starts_group
 
     def current_processes(self) -> Processes:

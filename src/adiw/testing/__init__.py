@@ -55,7 +55,7 @@ def checks(kind: type[Divergence], case: Case | None = None) -> list[Check]:
     >>> print(found[0])
     check_gradient_is_the_derivative, one group, 1d
     """
-    check_kind(kind, kind.__name__)
+    check_kind(kind, getattr(kind, "__name__", repr(kind)))
     return [*property_checks(Case(default(kind)) if case is None else case), *training_checks(kind)]
 
 
