@@ -297,7 +297,8 @@ def test_a_users_images_and_network_with_and_without_workers(adiw: Command) -> N
             *("adiw-kl", "--trusted", 20, "--batch", 16, "--epochs", 3, "--lr", 0.05, "--workers", workers),
             *("--transform", "features", "--out", f"r{workers}", "--hold-out", 0),
         )
-        assert (output.code, output.err) == (0, "")
+        assert output.code == 0
+        assert len(output.err.splitlines()) == 1  # that the images are small
     assert np.load("r0/weights.npy").shape == (60,)
     assert json.loads(Path("r0/metrics.jsonl").read_text().splitlines()[-1])["accuracy"] > 60
     for name in ("metrics.jsonl", "labels.npy", "weights.npy"):  # the number of workers has no effect

@@ -10,7 +10,7 @@ import torch
 from adiw.data import DataError, ImageFiles, Samples, load
 from adiw.engine.train_loader import epoch_generator
 from adiw.experiments.settings import SettingsError, resolve
-from adiw.experiments.splits import Splits, load_splits, with_augmentation, without_augmentation
+from adiw.experiments.splits import Splits, load_splits, small_side, with_augmentation, without_augmentation
 from tests.data.files import write_image
 from tests.experiments.tables import write_table
 
@@ -207,7 +207,10 @@ def test_images_have_the_given_size_and_stay_whole_where_that_is_asked_for(tmp_p
         assert torch.equal(trained[0][0], trained[0][0])
         assert isinstance(trained, ImageFiles)
         assert trained.train > trained.augment
+    assert small_side(splits.train) is None
     cropped = load_splits(resolve(given))
+    assert small_side(cropped.train) == 10
+    assert small_side(load_splits(resolve({"trusted": 50})).train) is None  # no files
     assert isinstance(cropped.trusted, ImageFiles)
     assert cropped.trusted.augment
     assert cropped.train.input_shape == (3, 224, 224)

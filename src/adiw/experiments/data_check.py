@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data import ImageFiles, Samples
-from adiw.data.image_files import read_image
-from adiw.experiments.splits import LEAST_HELD_OUT, Splits, without_augmentation
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits, small_side, without_augmentation
 from adiw.reweighting.diagnostics.quick_model import (
     CHECKS,
     MOST_TRAIN,
@@ -33,7 +32,6 @@ from adiw.reweighting.diagnostics.verdict import LEVEL
 from adiw.reweighting.progress import OnProgress, counted, each, silent
 
 DIGITS = 5  # of probabilities that are compared
-LOOKED_AT = 20  # images whose size is read
 GAINS = (0.02, 0.05, 0.1, 0.2)  # of the accuracy: the number of held-out samples that shows each is reported
 DISAGREEMENT = 0.15  # share of samples on which two trained models differ; a common value for related models
 
@@ -92,11 +90,9 @@ def features(samples: Samples | ImageFiles, progress: OnProgress = silent) -> Te
 
 
 def _small_images(train: Samples | ImageFiles) -> list[Finding]:
-    """Whether images are less than half as large as what they are scaled to, by the first ones."""
-    if not isinstance(train, ImageFiles):
-        return []
-    side = max(min(read_image(path).size) for path in train.paths[:LOOKED_AT])
-    if 2 * side >= train.size:
+    """Whether images are small for what they are scaled to."""
+    side = small_side(train)
+    if side is None or not isinstance(train, ImageFiles):
         return []
     text = f"images of {side} pixels are enlarged to {train.size}: --image-size {side} trains much faster"
     if train.augment:

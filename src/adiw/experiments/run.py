@@ -35,7 +35,7 @@ from adiw.experiments.resume import check_folder, explain_mismatch, position_of,
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings
-from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits
+from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits, small_side
 from adiw.experiments.training_run import TrainingRun
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.diagnostics.alarms import Alarm
@@ -135,6 +135,9 @@ def run(
     if settings.hold_out and splits.held_out is None:
         share = f"{settings.hold_out:g} of {len(splits.trusted)} trusted samples"
         engine.log(f"the last epoch is kept, not the best: --hold-out {share} are fewer than {LEAST_HELD_OUT}")
+    if side := small_side(splits.train):
+        slow = f"images of {side} pixels are enlarged to {settings.image_size}"
+        engine.log(f"{slow}: --image-size {side} is faster, and --no-augment keeps them whole (see adiw check)")
     engine.stage("building the network and the method")
     if engine.choose_threads and device.type == "cpu" and current_processes().size == 1:
         # A resumed run keeps its number: sums over other parts are rounded differently.

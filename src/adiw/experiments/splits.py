@@ -9,12 +9,14 @@ import torch
 from torch import Generator, Tensor
 
 from adiw.data import Data, DataError, ImageFiles, Samples, load
+from adiw.data.image_files import read_image
 from adiw.data.imagefolder import class_folders
 from adiw.data.samples import stratified_split
 from adiw.data.tables import SUFFIXES as TABLES
 from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
 
+LOOKED_AT = 20  # images whose size is read
 LEAST_HELD_OUT = 20  # samples; each of fewer ones is more than five points of accuracy, and the choice mostly chance
 
 
@@ -186,6 +188,14 @@ def _fold_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor]:
 def without_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:
     """The samples as evaluation uses them."""
     return replace(samples, train=False) if isinstance(samples, ImageFiles) else samples
+
+
+def small_side(samples: Samples | ImageFiles) -> int | None:
+    """The pixels of images, by the first ones, if they are less than half of what they are scaled to."""
+    if not isinstance(samples, ImageFiles):
+        return None
+    side = max(min(read_image(path).size) for path in samples.paths[:LOOKED_AT])
+    return side if 2 * side < samples.size else None
 
 
 def with_augmentation(samples: Samples | ImageFiles) -> Samples | ImageFiles:
