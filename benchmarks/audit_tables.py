@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
@@ -28,8 +27,9 @@ from benchmarks.audit import audit
 from benchmarks.gauntlet.corruptions import pair, symmetric
 from benchmarks.gauntlet.task import Length, Pool, Split, deal, make_split
 from benchmarks.record import RESULTS, describe
+from benchmarks.table_file import read_table
 
-MOST_ROWS, LEAST_OF_A_CLASS = 5000, 15
+MOST_ROWS = 5000
 EPOCHS, FEWEST_STEPS, MOST_STEPS = 30, 300, 1500
 SEEN = {"wine", "wdbc", "wisconsin", "breast"}  # tables of the gauntlet, or much like them
 Corruption = Callable[[NDArray[Any], int, np.random.Generator], NDArray[Any]]
@@ -39,23 +39,6 @@ KINDS: dict[str, Corruption] = {
     "symmetric-40": lambda y, classes, rng: symmetric(y, 0.4, classes, rng),
     "pair-30": lambda y, classes, rng: pair(y, 0.3, classes, rng),
 }
-
-
-def read_table(file: Path) -> Pool:
-    """Numbers standardised, text one-hot (its thirty most frequent values); classes of few rows are left out."""
-    frame = pd.read_csv(file, header=None, na_values="?", skipinitialspace=True)
-    label, columns = frame.iloc[:, -1].astype(str), []
-    for name in frame.columns[:-1]:
-        column = frame[name]
-        if pd.api.types.is_numeric_dtype(column):
-            numbers = column.fillna(column.median()).to_numpy(float)
-            columns.append(((numbers - numbers.mean()) / (numbers.std() or 1))[:, None])
-        else:
-            values = column.astype(str).value_counts().index[:30]
-            columns.append((column.astype(str).to_numpy()[:, None] == values.to_numpy()).astype(float))
-    kept = (label.map(label.value_counts()) >= LEAST_OF_A_CLASS).to_numpy()
-    y = pd.factorize(label[kept], sort=True)[0]
-    return Pool(np.concatenate(columns, 1)[kept].astype(np.float32), y, np.arange(len(y)))
 
 
 def draw(pool: Pool, name: str, kind: str, seed: int) -> tuple[Split, Length]:
