@@ -76,7 +76,7 @@ class KLIEP(KernelModel):
         return self
 
 
-def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | None = None) -> Array:
+def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | None = None, warn: bool = True) -> Array:
     """argmin of KLIEP's objective over beta >= 0, beta'psi_bar = 1, by Newton's method: (b,).
 
     In the shares theta = beta psi_bar the objective is -mean_j log phi_j'theta with phi = psi / psi_bar. Adding
@@ -102,9 +102,11 @@ def maximise_likelihood(problem: KLProblem, tolerance: float, start: Array | Non
         target = non_negative_qp.solve(curvature, curvature @ theta - gradient, start=theta)
         theta = _line_search(theta, target - theta, gradient, phi, share)
     else:
-        warnings.warn(
-            f"KLIEP: the objective is not within {tolerance:g} of the optimum after 100 Newton steps", stacklevel=2
-        )
+        if warn:
+            warnings.warn(
+                f"KLIEP: the objective is not within {tolerance:g} of the optimum after 100 Newton steps",
+                stacklevel=2,
+            )
     beta: Array = theta / bar
     beta /= mean @ beta
     return beta
@@ -132,9 +134,9 @@ def _problem(psi_test: Array, psi_bar: Array) -> KLProblem:
 
 
 def _held_out_likelihood(psi_test: Array, psi_bar: Array, fold: Array) -> float:
-    """The sum of log w over held-out test points."""
+    """The sum of log w over held-out test points; low for widths far too small, for which no optimum is reached."""
     total, beta = 0.0, None
     for k in np.unique(fold):
-        beta = maximise_likelihood(_problem(psi_test[fold != k], psi_bar), 1e-3, start=beta)
+        beta = maximise_likelihood(_problem(psi_test[fold != k], psi_bar), 1e-3, start=beta, warn=False)
         total += float(np.log(np.maximum(psi_test[fold == k] @ beta, TINY)).sum())
     return total
