@@ -25,6 +25,7 @@ class L2R(GradientBaseline):
 
     Args as for ``adiw.ADIW``. Every call needs ``inputs`` (with ``forward``, the whole batch).
 
+    >>> import torch
     >>> from torch import nn
     >>> model = nn.Linear(2, 3)
     >>> val_set = torch.utils.data.TensorDataset(torch.randn(8, 2), torch.randint(3, (8,)))
