@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import pytest
 import torch
@@ -83,15 +84,30 @@ class Recorder(TorchDispatchMode):
                     place.copy_(value)
 
 
+class SimulatedGraph:
+    """What a ``Recorder`` recorded, with the method of PyTorch's graphs."""
+
+    def __init__(self, recorder: Recorder, log: list[str]) -> None:
+        self.recorder, self.log = recorder, log
+
+    def replay(self) -> None:
+        self.log.append("replay")
+        self.recorder.replay()
+
+
 def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Tensor]]) -> list[str]:
     """Simulate ``cuda_graphs.capture`` on the CPU by a ``Recorder``; returns a log of captures and replays.
 
-    As on a GPU, a capture leaves the ``state`` unchanged, and a replay writes its results to the memory of the first.
+    As on a GPU, a capture leaves the ``state`` unchanged, a replay writes its results to the memory of the first, and
+    memory whose graphs are all gone takes no new one: PyTorch refuses it while one of their results is alive.
     """
     log: list[str] = []
+    captured: WeakKeyDictionary[Any, WeakSet[SimulatedGraph]] = WeakKeyDictionary()  # by pool
 
     def pretend_to_capture(work: Callable[[], Any], pool: object, generators: Iterable[Generator]) -> tuple[Any, Any]:
         log.append("capture")
+        if pool in captured and not captured[pool]:
+            raise cuda_graphs.NotCaptured("use_count > 0 INTERNAL ASSERT FAILED")
         before = [(tensor, tensor.clone()) for tensor in state()]
         drawn = [(generator, generator.get_state()) for generator in generators]
         recorder = Recorder()
@@ -106,14 +122,12 @@ def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Te
             for generator, position in drawn:
                 generator.set_state(position)
 
-        def replay() -> None:
-            log.append("replay")
-            recorder.replay()
-
-        return SimpleNamespace(replay=replay), result
+        graph = SimulatedGraph(recorder, log)
+        captured.setdefault(pool, WeakSet()).add(graph)
+        return graph, result
 
     monkeypatch.setattr(cuda_graphs, "capture", pretend_to_capture)
-    monkeypatch.setattr(cuda_graphs, "MemoryPool", SimpleNamespace)
+    monkeypatch.setattr(cuda_graphs, "MemoryPool", type("MemoryPool", (), {}))
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
     for module in (cuda_graphs, adiw, look_ahead):
