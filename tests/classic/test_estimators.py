@@ -169,3 +169,9 @@ def test_kliep_warns_when_it_is_not_at_the_optimum(samples, monkeypatch):
 
 def test_a_minimum_at_zero_stays_at_zero():
     assert non_negative_qp.solve(np.eye(2), np.array([-1.0, -2.0]), start=np.ones(2)).tolist() == [0.0, 0.0]
+
+
+def test_a_search_does_not_warn_of_widths_that_are_not_chosen() -> None:
+    random = np.random.default_rng(3)
+    train, test = np.exp(random.normal(size=(256, 1))), random.exponential(1e-3, size=(200, 1))
+    assert np.isfinite(KLIEP(random_state=0).fit(train, test).weights_).all()  # warnings are errors in the tests

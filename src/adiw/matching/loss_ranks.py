@@ -49,9 +49,9 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True, before: T
     Without ``sharpen`` they are the ratio of the two densities; with it, ratios that stand for labels that are rather
     wrong than right become small.
 
-    ``before``: the evidence at the last estimate, for a network that trains with these weights. Weights that differ
-    make the trusted losses smaller, also where chance began it. So evidence starts only where the p-value of the
-    test, exp(-2 statistic), is at most 1 / m.
+    ``before``: the evidence at the last estimate, for a network that trains with these weights. With unequal weights
+    it fits the trusted samples better, even where the evidence was chance. So evidence above zero begins only where
+    the p-value of the test, exp(-2 statistic), is at most 1 / m.
 
     >>> right, wrong = torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)
     >>> table = rank_weights(torch.cat([right, wrong]), torch.linspace(0, 1, 50))
