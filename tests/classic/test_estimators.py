@@ -173,5 +173,5 @@ def test_a_minimum_at_zero_stays_at_zero():
 
 def test_a_search_does_not_warn_of_widths_that_are_not_chosen() -> None:
     random = np.random.default_rng(3)
-    train, test = np.exp(random.normal(size=(256, 1))), random.exponential(1e-3, size=(200, 1))
+    train, test = np.exp(random.normal(size=(256, 1))), np.exp(random.normal(-1, size=(200, 1)))
     assert np.isfinite(KLIEP(random_state=0).fit(train, test).weights_).all()  # warnings are errors in the tests
