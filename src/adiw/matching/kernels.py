@@ -122,9 +122,9 @@ class CentredKernels(NamedTuple):
 def centred_kernels(batches: MatchedBatches, width: Width) -> CentredKernels:
     """psi_l(z) of all samples, for a width or "auto": a third of the typical distance (0.5 on cross-entropy)."""
     if batches.kept is not None and isinstance(width, float):  # all samples are included
-        train, val = gaussian(batches.z_train, batches.z_val, width), batches.kept.get(width)
+        train, val = gaussian(batches.z_train, batches.z_val, width), batches.kept.kernels.get(width)
         if val is None:
-            val = batches.kept[width] = gaussian(batches.z_val, batches.z_val, width)
+            val = batches.kept.kernels[width] = gaussian(batches.z_val, batches.z_val, width)
     else:
         matrix = kernel_to("val", batches, resolve_width(width, batches, fraction=1 / 3))
         train, val = matrix.split([len(batches.z_train), len(batches.z_val)])
