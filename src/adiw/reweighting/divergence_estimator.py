@@ -114,7 +114,9 @@ class DivergenceEstimator(nn.Module):
         estimates = result.weights
         if self.cautious:
             old = params if self.by_train else self._old_estimates(step, train.z, state)
-            estimates = torch.lerp(old, estimates, evidence_of_smaller(train.z[:, 0], val.z[:, 0]))
+            known = batches.kept is not None  # then all losses are finite
+            evidence = evidence_of_smaller(train.z[:, 0], val.z[:, 0], all_finite=known)
+            estimates = torch.lerp(old, estimates, evidence)
         included = None if batches.membership_train is None else batches.included_train
         if included is not None:
             estimates = torch.where(included, estimates, state.read_estimates(step))
