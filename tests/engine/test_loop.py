@@ -97,9 +97,9 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
             try:
                 yield
             finally:  # a capture executes nothing on the device
-                steps, refreshed = reweight.val_schedule.steps, reweight.val_schedule.refreshed
+                steps, refreshed = reweight.val_schedule.clock.steps, reweight.val_schedule.clock.refreshed
                 reweight.load_state_dict(before)
-                reweight.val_schedule.steps, reweight.val_schedule.refreshed = steps, refreshed
+                reweight.val_schedule.clock.steps, reweight.val_schedule.clock.refreshed = steps, refreshed
                 loop.loader.positions.sub_(10)  # type: ignore[attr-defined]
 
     def fail() -> None:
@@ -117,7 +117,7 @@ def test_a_step_whose_capture_fails_is_repeated_from_its_start(monkeypatch: pyte
         one.run_epoch(0)
     (line,) = messages
     assert line.startswith("steps are not captured as a CUDA graph and take longer (out of memory)")
-    assert reweight.val_schedule.steps == plain_reweight.val_schedule.steps == 6
+    assert reweight.val_schedule.clock.steps == plain_reweight.val_schedule.clock.steps == 6
     assert same(loop.model, plain.model)
     assert torch.equal(reweight.weights, plain_reweight.weights)
 
@@ -131,7 +131,7 @@ def test_steps_are_captured_again_when_they_have_less_to_do(monkeypatch: pytest.
     log: list[int] = []
     loop.graphed = GraphedCalls("steps")
     monkeypatch.setattr(GraphedCalls, "captured", True)
-    monkeypatch.setattr(GraphedCalls, "capture_again", lambda self: log.append(reweight.val_schedule.steps))
+    monkeypatch.setattr(GraphedCalls, "capture_again", lambda self: log.append(reweight.val_schedule.clock.steps))
     monkeypatch.setattr(batches_of_matching, "host_can_read", lambda _values: False)  # as on a GPU
     for epoch in range(5):
         loop.run_epoch(epoch)

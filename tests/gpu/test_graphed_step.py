@@ -106,7 +106,7 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
     eager = trained(settings, capture=False)
     assert_alike(job, eager)  # the same units were dropped
     assert int(job.reweight.weight_state.seen_steps) == int(eager.reweight.weight_state.seen_steps)
-    assert job.reweight.val_schedule.steps == eager.reweight.val_schedule.steps
+    assert job.reweight.val_schedule.clock.steps == eager.reweight.val_schedule.clock.steps
     assert trained(resolve({**GIVEN, "method": "adiw-kl"}), capture=True).loop.captured
 
 

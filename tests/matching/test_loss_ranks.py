@@ -101,6 +101,18 @@ def test_equal_losses_are_no_evidence() -> None:
     assert evidence_of_smaller(half, zeros[:50]) == 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_evidence_of_losses_that_are_known_to_be_finite(seed: int) -> None:
+    generator = Generator().manual_seed(seed)
+    train, trusted = torch.rand(80, generator=generator), 0.8 * torch.rand(60, generator=generator)
+    found = evidence_of_smaller(train, trusted, 1.5, all_finite=True)
+    assert 0 < found < 1
+    assert found == evidence_of_smaller(train, trusted, 1.5)
+    infinite = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    more = torch.cat([infinite, train]), torch.cat([trusted, infinite])
+    assert found == evidence_of_smaller(*more, 1.5)
+
+
 def test_the_threshold_of_the_evidence() -> None:
     train, trusted = torch.rand(500, generator=Generator().manual_seed(0)), torch.zeros(3)  # a statistic of almost 3
     found = [evidence_of_smaller(train, trusted, threshold).item() for threshold in (1.0, 2.0, 2.5, 3.0)]

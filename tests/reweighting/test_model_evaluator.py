@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from adiw.baselines import Uniform
 from adiw.reweighting.loss_shapes import Criterion
-from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, unwrap
+from adiw.reweighting.model_evaluator import ModelEvaluator, evaluation_mode, modules_of, unwrap
 from adiw.reweighting.transforms import Features, LossValue
 from tests.gloo_processes import group_of_one
 
@@ -54,6 +54,13 @@ def test_every_module_keeps_its_mode() -> None:
     with pytest.raises(RuntimeError, match="inside"), evaluation_mode(model):
         raise RuntimeError("inside")
     assert [module.training for module in model.modules()] == modes
+
+
+def test_all_modules_are_found_once_and_in_order() -> None:
+    shared = nn.Linear(4, 4)
+    model = nn.Sequential(shared, nn.Sequential(nn.ReLU(), shared, nn.Dropout()), nn.TransformerEncoderLayer(4, 2))
+    model.register_module("missing", None)
+    assert modules_of(model) == list(model.modules())
 
 
 def test_evaluation_has_no_side_effects() -> None:

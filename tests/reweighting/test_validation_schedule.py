@@ -306,7 +306,7 @@ def test_a_state_contains_the_number_of_steps() -> None:
         first.batch_for_step(numbers, SINGLE_PROCESS)
     second.load_state_dict(first.state_dict())
     for _ in range(5):
-        second.batch_for_step(lambda batch: (reads.append(second.steps), numbers(batch))[1], SINGLE_PROCESS)
+        second.batch_for_step(lambda batch: (reads.append(second.clock.steps), numbers(batch))[1], SINGLE_PROCESS)
     assert reads == [4, 7]  # the step after the third, and three later
 
 
@@ -321,7 +321,7 @@ def test_a_refresh_before_a_step_replaces_the_one_within_it() -> None:
         batch, expected = ahead.batch_for_step(refuse, SINGLE_PROCESS), within.batch_for_step(numbers, SINGLE_PROCESS)
         assert torch.equal(batch.index, expected.index)
         torch.testing.assert_close(batch.z, expected.z, rtol=0, atol=0, equal_nan=True)
-    assert ahead.steps == within.steps == 5
+    assert ahead.clock.steps == within.clock.steps == 5
     ahead.batch_for_step(refuse, SINGLE_PROCESS)  # no evaluation is due
     with pytest.raises(AssertionError, match="must not evaluate"):  # a step without a refresh before it evaluates
         ahead.batch_for_step(refuse, SINGLE_PROCESS)
@@ -335,7 +335,7 @@ def test_a_state_between_a_refresh_and_its_step_equals_one_before_the_step() -> 
     first, second = val_schedule(Numbers(10), 4), val_schedule(Numbers(10), 4)
     first.refresh(lambda: None)
     second.load_state_dict(first.state_dict())
-    assert second.steps == 1
+    assert second.clock.steps == 1
     reads: list[int] = []
     second.batch_for_step(lambda batch: (reads.append(1), numbers(batch))[1], SINGLE_PROCESS)
     assert reads == [1]
@@ -477,8 +477,8 @@ def test_capturing_a_step_does_not_consume_its_refresh(monkeypatch: pytest.Monke
         for _ in range(repeats):
             stream.batch_for_step(refuse, SINGLE_PROCESS)
     stream.batch_for_step(refuse, SINGLE_PROCESS)
-    assert stream.steps == 1
-    assert not stream.refreshed
+    assert stream.clock.steps == 1
+    assert not stream.clock.refreshed
 
 
 def test_workers_end_with_the_stream_without_a_garbage_collection() -> None:

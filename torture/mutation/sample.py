@@ -73,7 +73,7 @@ SAMPLE = [
     Slip("adiw/matching/projections.py", "_small_band", ast.Sub, ast.Add, f"{PROJECTIONS}::solver", 2),
     Slip("adiw/reweighting/sample_index.py", "mean_of_duplicates", ast.Div, ast.Mult, VALUES),
     Slip("adiw/reweighting/weight_state.py", "WeightState._past_warmup", ast.Gt, ast.GtE, f"{STATE}::warm_up"),
-    Slip(STREAM, "ValidationSchedule._count_step", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
+    Slip(STREAM, "StepClock.tick", ast.Eq, ast.NotEq, f"{STREAM_TESTS}::every"),
     Slip(
         "adiw/distributed/process_group.py",
         *("ProcessGroup._positions", ast.Mult, ast.Add, f"{STREAM_TESTS}::several_processes"),

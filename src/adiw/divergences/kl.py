@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from adiw.divergences.settings import RatioSettings, Update
-from adiw.matching.batches import MatchedBatches
+from adiw.matching.batches import MatchedBatches, known_above
 from adiw.matching.groups import group_sum, per_sample
 from adiw.matching.kernels import centred_kernels
 from adiw.matching.projections import (
@@ -91,8 +91,11 @@ class KLProblem:
         return rescale(params, self._mass(params), self.group_centre)
 
     def weights(self, params: Tensor) -> Tensor:
-        reached = has_mass(self._mass(params), self.group_train)
-        return torch.where(reached, self.psi_train @ params, 1)  # uniform where no training sample is near a centre
+        weights, mass = self.psi_train @ params, self._mass(params)
+        if self.num_groups == 1 and known_above(mass, 0.5):  # it is one after a projection
+            return weights
+        reached = has_mass(mass, self.group_train)
+        return torch.where(reached, weights, 1)  # uniform where no training sample is near a centre
 
     def _density(self, params: Tensor) -> Tensor:
         """beta'psi(z_j^val), (m,), bounded away from zero."""

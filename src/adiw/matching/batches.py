@@ -12,8 +12,6 @@ from torch import Tensor
 
 from adiw.matching.groups import group_numbers, group_sum, is_included, per_sample, same_group
 
-Kept = dict[float, Tensor]  # Gaussian kernels between the trusted samples by width, until these are evaluated again
-
 
 class cached_tensor_property:  # noqa: N801 - named like functools.cached_property
     """``functools.cached_property`` without the lock that it has in Python 3.11: torch.compile cannot trace that."""
@@ -25,6 +23,19 @@ class cached_tensor_property:  # noqa: N801 - named like functools.cached_proper
         value = self.method(owner)
         object.__setattr__(owner, self.method.__name__, value)
         return value
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is computed from trusted samples that are all finite, until they are evaluated again."""
+
+    z: Tensor  # (m, d) a copy: a divergence must not change the tensors of the caller
+    kernels: dict[float, Tensor] = field(default_factory=dict)  # Gaussian ones between the samples, by width
+
+    @cached_tensor_property
+    def share(self) -> Tensor:
+        """(m,) one over m."""
+        return self.z.new_full((len(self.z),), 1 / len(self.z))
 
 
 @dataclass(frozen=True)
@@ -43,7 +54,7 @@ class MatchedBatches:
     membership_val: Tensor | None  # (m,)
     num_groups: int = 1
     memory: Mapping[str, Tensor] = field(default_factory=dict)  # of divergences that learn (a critic network)
-    kept: Kept | None = None  # those of earlier batches with the same ``z_val``; None: not kept
+    kept: Kept | None = None  # that of ``z_val``, shared by the batches with the same one; None: not known
 
     @cached_tensor_property
     def included_train(self) -> Tensor:
@@ -78,6 +89,8 @@ class MatchedBatches:
     @cached_tensor_property
     def share_val(self) -> Tensor:
         """(m,) one over the size of each validation sample's group, zero for excluded samples."""
+        if self.kept is not None:
+            return self.kept.share
         if self.membership_val is None:
             return self.z_val.new_full((len(self.z_val),), 1 / len(self.z_val))
         return self.included_val / per_sample(self.num_val, self.membership_val)
@@ -120,8 +133,8 @@ def match(
     """Match z_train (n, d) with z_val (m, d), and exclude samples that cannot be compared.
 
     These are samples whose z is not finite, and all samples of a group with fewer than ``minimum`` samples on either
-    side (Algorithm 2 needs two). ``kept`` are kernels of earlier calls with the same ``z_val``, all of which is known
-    to be finite; ``finite`` promises the same of ``z_train``.
+    side (Algorithm 2 needs two). ``kept`` is that of ``z_val``, if all of it is known to be finite; ``finite``
+    promises the same of ``z_train``.
 
     >>> match(torch.tensor([[0.0], [float("nan")]]), torch.tensor([[1.0]])).group_train
     tensor([ 0, -1])
@@ -161,7 +174,17 @@ def known_finite(values: Tensor) -> bool:
 
 def none_if_true(flag: Tensor) -> Tensor | None:
     """The boolean tensor ``flag``; None if it is true and the host can know it without a synchronisation."""
-    return None if host_can_read(flag) and _read(flag) == 1 else flag
+    return None if known_true(flag) else flag
+
+
+def known_true(flag: Tensor) -> bool:
+    """Whether the boolean tensor ``flag`` is true and the host can know it without a synchronisation."""
+    return known_above(flag, 0)
+
+
+def known_above(value: Tensor, least: float) -> bool:
+    """Whether the number in ``value`` is above ``least`` and the host can know it without a synchronisation."""
+    return host_can_read(value) and _read(value) > least
 
 
 def host_can_read(values: Tensor) -> bool:
@@ -180,8 +203,8 @@ def _read(value: Tensor) -> float:
 def _match_scalars(z_train: Tensor, z_val: Tensor, kept: Kept | None, finite: bool) -> MatchedBatches:
     """One group of scalars. Excluded z become the largest float for training, its negative for validation."""
     if (finite or known_finite(z_train)) and (kept is not None or known_finite(z_val)):
-        # Copies, as nan_to_num makes them: a divergence must not change the tensors of the caller.
-        return MatchedBatches(z_train.clone(), z_val.clone(), None, None, kept={} if kept is None else kept)
+        kept = Kept(z_val.clone()) if kept is None else kept
+        return MatchedBatches(z_train.clone(), kept.z, None, None, kept=kept)  # copies, as nan_to_num makes them
     train, val = is_finite(z_train), is_finite(z_val)
     train, val = train & val.any(), val & train.any()
     largest = torch.finfo(z_train.dtype).max

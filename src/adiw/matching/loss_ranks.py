@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from adiw.matching.batches import is_finite
+
 PSEUDO_SAMPLES = 2.0  # the ratio is shrunk towards one by so many trusted samples
 LOWEST = 0.25  # of the training losses: all labels there are taken to be right
 THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRESHOLD gets half of the full weight
@@ -35,7 +37,7 @@ class RankWeights:
     def at(self, losses: Tensor) -> Tensor:
         """The weights of samples with these losses, (n,)."""
         rank = torch.searchsorted(self.ranked, losses.contiguous()) / self.count
-        return self.weights[_part(rank, len(self.weights))]
+        return self.weights.index_select(0, _part(rank, len(self.weights)))
 
     @property
     def full(self) -> Tensor:
@@ -58,34 +60,40 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True, before: T
     >>> [round(w, 2) for w in table.at(torch.tensor([0.1, 5.5])).tolist()]
     [1.75, 0.0]
     """
-    valid, count_trusted, ranked, count, rank, at_most = _ranks(train, trusted)
+    ranked, number, count = _in_order(train)
+    ordered, number_trusted, count_trusted = _in_order(trusted)
+    # The share of the training losses below each trusted loss, with half of those that are equal.
+    ends = torch.searchsorted(ranked, ordered) + torch.searchsorted(ranked, ordered, right=True)
     parts = num_parts(len(trusted))
-    numbers = torch.arange(parts, device=train.device)
-    shares = ((_part(rank, parts)[:, None] == numbers) & valid[:, None]).sum(0) / count_trusted
+    part = torch.where(ordered < torch.inf, _part(ends / (2 * count), parts), -1)
+    shares = (part[:, None] == torch.arange(parts, device=train.device)).sum(0) / count_trusted
     shrink = PSEUDO_SAMPLES / (count_trusted + PSEUDO_SAMPLES)
     ratio = decreasing((1 - shrink) * parts * shares + shrink)
     weights = ratio
     if sharpen:
         right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
         weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
-    statistic = _statistic(at_most, valid, count_trusted, ranked, count)
+    statistic = _statistic(ranked, number, count, ordered, number_trusted, count_trusted)
     evidence = (statistic - EVIDENCE).clamp(0, 1)
     if before is not None:
         evidence = evidence.where((before > 0) | (2 * statistic >= count_trusted.log()), 0)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
 
 
-def evidence_of_smaller(train: Tensor, trusted: Tensor, threshold: float = EVIDENCE) -> Tensor:
+def evidence_of_smaller(
+    train: Tensor, trusted: Tensor, threshold: float = EVIDENCE, all_finite: bool = False
+) -> Tensor:
     """Evidence that trusted losses (m,) are smaller than training losses (n,): from 0 (none) to 1, a scalar.
 
-    It is zero up to a statistic of ``threshold``, and one from ``threshold`` + 1 on.
+    It is zero up to a statistic of ``threshold``, and one from ``threshold`` + 1 on. ``all_finite`` promises that all
+    losses are finite.
 
     >>> small, large = torch.linspace(0, 1, 50), torch.linspace(1, 2, 50)
     >>> float(evidence_of_smaller(large, small)), float(evidence_of_smaller(small, large))
     (1.0, 0.0)
     """
-    valid, count_trusted, ranked, count, _, at_most = _ranks(train, trusted)
-    return (_statistic(at_most, valid, count_trusted, ranked, count) - threshold).clamp(0, 1)
+    in_order = _finite_in_order if all_finite else _in_order
+    return (_statistic(*in_order(train), *in_order(trusted)) - threshold).clamp(0, 1)
 
 
 def evidence_of_larger_mean(train: Tensor, trusted: Tensor, threshold: float) -> Tensor:
@@ -169,31 +177,37 @@ def decreasing(values: Tensor) -> Tensor:
     return largest.where(length > 0, torch.inf).amin(0)
 
 
-def _ranks(train: Tensor, trusted: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Which trusted losses are finite, and how many; the training losses in order, and how many are finite; ranks.
-
-    The rank of a trusted loss, (m,), is the share of the training losses below it, with half of those that are equal.
-    The last tensor, (m,), is the share of those that are smaller or equal.
-    """
-    valid = trusted.isfinite()
-    ranked = train.where(train.isfinite(), torch.inf).sort().values
-    count = (ranked < torch.inf).sum().clamp_min(1)
-    losses = trusted.where(valid, torch.inf)
-    ends = (torch.searchsorted(ranked, losses), torch.searchsorted(ranked, losses, right=True))
-    rank, at_most = ((ends[0] + ends[1]) / (2 * count)).clamp_max(1), (ends[1] / count).clamp_max(1)
-    return valid, valid.sum().clamp_min(1), ranked, count, rank, at_most
+def _in_order(losses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses (n,) in increasing order, infinite behind the finite ones, how many are finite, and that or one."""
+    ordered = losses.where(is_finite(losses), torch.inf).sort().values
+    number = (ordered < torch.inf).sum()
+    return ordered, number, number.clamp_min(1)
 
 
-def _statistic(at_most: Tensor, valid: Tensor, count_trusted: Tensor, ranked: Tensor, count: Tensor) -> Tensor:
+def _finite_in_order(losses: Tensor) -> tuple[Tensor, int, int]:
+    """``_in_order`` of losses (n,) that are all finite."""
+    return losses.sort().values, len(losses), len(losses)
+
+
+def _statistic(
+    ranked: Tensor,
+    number: Tensor | int,
+    count: Tensor | int,
+    ordered: Tensor,
+    number_trusted: Tensor | int,
+    count_trusted: Tensor | int,
+) -> Tensor:
     """Of the one-sided two-sample Kolmogorov-Smirnov test, m n / (m + n) D^2; zero before any loss is known.
 
-    D is max over u of F(u) - u for the distribution function F of the ranks ``at_most``. Equal losses are no
-    evidence.
+    The arguments are ``_in_order`` of the training losses and of the trusted ones. D is the largest difference of the
+    share of the trusted losses up to a value and that of the training losses. Equal losses are no evidence.
     """
-    ordered = at_most.where(valid, torch.inf).sort().values
-    excess = (torch.arange(1, len(ordered) + 1, device=ordered.device) / count_trusted - ordered).amax().clamp_min(0)
-    size = valid.sum() * (ranked < torch.inf).sum() / (count_trusted + count)
-    return size * excess.square()
+    at_most = torch.searchsorted(ranked, ordered, right=True) / count
+    trusted_at_most = (
+        torch.arange(1, len(ordered) + 1, device=ordered.device).clamp_max(count_trusted) / count_trusted
+    )
+    largest = (trusted_at_most - at_most).amax().clamp_min(0)
+    return number * number_trusted / (count + count_trusted) * largest.square()
 
 
 def _mean_and_variance(values: Tensor) -> tuple[Tensor, Tensor]:

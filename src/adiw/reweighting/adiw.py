@@ -354,16 +354,16 @@ class ADIW(nn.Module):
         self._coming.clear()
         self._coming.extend(coming_batches(self, batches, run))
 
-    @torch.no_grad()
     def columns(self, outputs: Any, targets: Any, features: Any, losses: Tensor) -> list[Tensor | None]:
         """z, or None where it is the loss, the group, and ``class_columns`` of each sample, (n, ...)."""
         z, group = None, None
-        if type(self.transform) is not LossValue:
-            z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
-            z = None if isinstance(self.transform, LossValue) else z
+        if isinstance(self.transform, LossAndLabel):
+            group = self.transform.groups(losses, targets)
+        elif not isinstance(self.transform, LossValue):
+            with torch.no_grad():
+                z, group = self.transform.apply(losses.detach().to(self._dtype), targets, features)
         return [z, group, *class_columns(outputs, targets, losses, self.estimator.needs_uncertainty)]
 
-    @torch.no_grad()
     def _exact_columns(self, outputs: Any, targets: Any, inputs: Any, losses: Tensor) -> list[Tensor | None]:
         """``columns`` with z from a separate pass in evaluation mode."""
         reason = "exact=True takes z from a separate pass in evaluation mode"
@@ -505,7 +505,7 @@ class ADIW(nn.Module):
 
     def outdates_graphs(self) -> bool:
         """Whether this step has less to do than the earlier ones, so that graphs of them should be captured again."""
-        return self.record.ends_early_steps(self.val_schedule.steps)
+        return self.record.ends_early_steps(self.val_schedule.clock.steps)
 
     def _drop_graphs(self) -> None:
         """After tensors that the graphs read or write were replaced."""

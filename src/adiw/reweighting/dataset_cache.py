@@ -110,7 +110,7 @@ def map_tensors(fn: Callable[[Tensor], Tensor], batch: Any) -> Any:
 
 def take_rows(batch: Any, index: Tensor) -> Any:
     """The rows at ``index`` of every tensor in a batch."""
-    return map_tensors(lambda column: column[index], batch)
+    return map_tensors(lambda column: column.index_select(0, index), batch)
 
 
 def _leaves(batch: Any) -> list[Any]:

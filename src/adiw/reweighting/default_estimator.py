@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from adiw.matching.batches import none_if_true
+from adiw.matching.batches import known_true, none_if_true
 from adiw.matching.groups import group_sum
 from adiw.matching.loss_ranks import (
     RankWeights,
@@ -198,13 +198,13 @@ class RankEstimator(nn.Module):
         rate = self.rate if self.joined else self.rate * self.evidence.to(old.dtype)
         estimates = torch.lerp(old, table.at(train.z[:, 0]).to(old.dtype), rate)
         weights = estimates
-        trusted = None if self.is_trusted is None else self.is_trusted[step.index]
+        trusted = None if self.is_trusted is None else self.is_trusted.index_select(0, step.index)
         if trusted is not None:
             weights = torch.where(trusted, table.full * (1 + table.evidence), weights)
         if self.factors is not None and train.group is not None:
-            weights = weights * self.factors[train.group.clamp(0, len(self.factors) - 1)]
+            weights = weights * self.factors.index_select(0, train.group.clamp(0, len(self.factors) - 1))
         weights = weights.to(old.dtype)
-        if trusted is not None:
+        if trusted is not None and not known_true(self.predicted_errors == 0):
             known = state.seen_samples > LOOK[1] * state.num_train
             share = (TRUSTED_SHARE * self.predicted_errors * known).to(old.dtype)
             weights = torch.lerp(weights, trusted.to(old.dtype) * self.trusted_only, share)

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from adiw.divergences import Divergence, Learner, Problem, learns
-from adiw.matching.batches import MatchedBatches, finite_mask, match
+from adiw.matching.batches import Kept, MatchedBatches, finite_mask, match
 from adiw.matching.loss_ranks import evidence_of_smaller
 from adiw.matching.weight_limits import NEGLIGIBLE
 from adiw.reweighting.extra_state import ResumableGenerator
@@ -73,6 +73,7 @@ class DivergenceEstimator(nn.Module):
         self.divergence, self.transform, self.steps, self.randomness = divergence, transform, steps, randomness
         self.memory: dict[str, Tensor] = {}
         self.last: EstimationResult | None = None
+        self.estimated: Kept | None = None  # all of these validation samples have coefficients
         self.by_train = divergence.side == "train"
         self.learner = divergence if learns(divergence) else None
         if not self.by_train:
@@ -98,17 +99,24 @@ class DivergenceEstimator(nn.Module):
         generator = self.randomness.generator
         if self.learner is not None and not self.memory:
             self.memory = start_memory(self.learner, batches, generator)
-        params = self._old_estimates(step, train.z, state) if self.by_train else self.coefficients[val.index]
-        result = run_estimation(
-            self.divergence, batches, params, self.memory, self.steps, generator, all_finite=self.by_train
-        )
-        self.last = result
+        if self.by_train:
+            params, all_finite = self._old_estimates(step, train.z, state), True
+        else:
+            params = self.coefficients.index_select(0, val.index)
+            all_finite = batches.kept is not None and batches.kept is self.estimated
+        result = run_estimation(self.divergence, batches, params, self.memory, self.steps, generator, all_finite)
+        if batches.kept is not None and not all_finite and step.past_warmup is None:
+            self.estimated = batches.kept
+        # As ``self.last = result``, for which nn.Module takes ten times as long.
+        object.__setattr__(self, "last", result)
         self._keep(result, params, val.index, step.past_warmup)
 
         estimates = result.weights
         if self.cautious:
             old = params if self.by_train else self._old_estimates(step, train.z, state)
-            estimates = torch.lerp(old, estimates, evidence_of_smaller(train.z[:, 0], val.z[:, 0]))
+            known = batches.kept is not None  # then all losses are finite
+            evidence = evidence_of_smaller(train.z[:, 0], val.z[:, 0], all_finite=known)
+            estimates = torch.lerp(old, estimates, evidence)
         included = None if batches.membership_train is None else batches.included_train
         if included is not None:
             estimates = torch.where(included, estimates, state.read_estimates(step))

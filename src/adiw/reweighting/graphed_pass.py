@@ -11,7 +11,7 @@ from torch.nn.modules import module as torch_module
 
 from adiw.distributed.process_group import Processes
 from adiw.reweighting.cuda_graphs import GraphedCalls, NotCaptured
-from adiw.reweighting.model_evaluator import EvaluatedBatch, ModelEvaluator, Precision
+from adiw.reweighting.model_evaluator import EvaluatedBatch, ModelEvaluator, Precision, modules_of
 from adiw.reweighting.validation_schedule import ValidationSchedule
 
 MOST_CHANGES = 8  # of the model, after which its passes stay eager
@@ -95,14 +95,9 @@ def fingerprint(model: nn.Module, transform: Any) -> tuple[Any, ...]:
     """
     own = getattr(transform, "hook_id", None)
     parts: list[Any] = []
-    modules, seen = [model], {id(model)}  # ``model.modules()`` makes names and takes several times as long
-    for module in modules:
+    for module in modules_of(model):
         if _has_hooks(module, own):
             raise NotCaptured(f"{type(module).__name__} has forward hooks, which a graph would not call")
-        for child in module._modules.values():
-            if child is not None and id(child) not in seen:
-                seen.add(id(child))
-                modules.append(child)
         parts.append(id(module))
         parts += [_memory(x) for x in module._parameters.values() if x is not None]
         parts += [_memory(x) for x in module._buffers.values() if x is not None]

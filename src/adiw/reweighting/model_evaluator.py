@@ -132,8 +132,10 @@ class ModelEvaluator:
 
     def device_type(self, outputs: Any) -> str:
         """The type of the device of the outputs, or of the model if they are not a tensor."""
-        found = outputs if isinstance(outputs, Tensor) else next(self.model.parameters(), None)
-        return "cpu" if found is None else found.device.type
+        if isinstance(outputs, Tensor):
+            return outputs.device.type
+        found = (x for module in modules_of(self.model) for x in module._parameters.values() if x is not None)
+        return next((x.device.type for x in found), "cpu")
 
 
 def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
@@ -147,7 +149,7 @@ def autocast_to(device_type: str, dtype: torch.dtype | None) -> AbstractContextM
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Set every module to evaluation mode, and restore the mode of each afterwards."""
-    modules = list(model.modules())
+    modules = modules_of(model)
     modes = [module.training for module in modules]
     _set_modes(modules, repeat(False))
     try:
@@ -164,6 +166,18 @@ def _set_modes(modules: Iterable[nn.Module], modes: Iterable[bool]) -> None:
             attributes["training"] = mode
         else:  # of a module compiled by TorchScript
             module.training = mode
+
+
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """``model.modules()``, which makes names as well and takes several times as long."""
+    found: dict[int, nn.Module] = {}
+    waiting: list[nn.Module | None] = [model]
+    while waiting:
+        module = waiting.pop()
+        if module is not None and id(module) not in found:
+            found[id(module)] = module
+            waiting += reversed(module._modules.values())
+    return list(found.values())
 
 
 def check_trainable(model: nn.Module) -> None:

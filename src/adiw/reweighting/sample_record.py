@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from adiw.matching.batches import none_if_true
+from adiw.matching.batches import known_true, none_if_true
 from adiw.reweighting.loss_shapes import GOLDEN_RATIO
 from adiw.reweighting.sample_index import write_by_index
 from adiw.reweighting.step import Step
@@ -76,6 +76,7 @@ class SampleRecord(nn.Module):
         super().__init__()
         self.num_train = num_train
         self.register_buffer("early", torch.full((num_train + 1,), float("nan")))
+        self.early[-1] = 1  # as ``write_by_index`` leaves it
         self.register_buffer("labels", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("predicted", torch.full((num_train + 1,), -1, dtype=torch.int32))
         self.register_buffer("is_trusted", torch.zeros(num_train, dtype=torch.bool), persistent=False)
@@ -132,14 +133,18 @@ class SampleRecord(nn.Module):
             self.predicted.index_copy_(0, step.index, predicted)
         if self._late or not (self.joined or val_losses is not None):
             return
-        late = none_if_true((state.seen_samples > self.num_train) & (state.seen_steps > EARLY_STEPS))
-        if late is None:
+        late = (state.seen_samples > self.num_train) & (state.seen_steps > EARLY_STEPS)
+        if known_true(late):
             self._late = True
             return
         if val_losses is not None and not self.joined:
-            losses = share_smaller(losses, val_losses[:, 0], step.index)
             late = late | ((state.seen_steps - 1) % every != 0)
-        used = ~late if step.finite is None else step.finite & ~late
+            if known_true(late):
+                return
+            losses = share_smaller(losses, val_losses[:, 0], step.index)
+        used = none_if_true(~late)
+        if step.finite is not None:
+            used = step.finite if used is None else step.finite & used
         write_by_index(self.early, step.index, losses, used, step.distinct)
 
     def known(self) -> Tensor:
@@ -201,7 +206,6 @@ def class_columns(
     is_scores = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
     if not (is_labels and is_scores):
         return None, None, None
-    outputs = outputs.detach()
-    scores = outputs.to(losses.dtype) if with_uncertainty else None
+    scores = outputs.detach().to(losses.dtype) if with_uncertainty else None
     uncertainty = None if scores is None else scores.logsumexp(1) - scores.amax(1)
     return targets.int(), outputs.argmax(1).int(), uncertainty

@@ -77,8 +77,13 @@ class LossAndLabel(LossValue):
     """
 
     def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
-        labels = isinstance(targets, Tensor) and not targets.is_floating_point() and targets.shape == losses.shape
-        return TransformedBatch(losses.unsqueeze(1), targets.long() if labels else None)  # type: ignore[attr-defined]
+        return TransformedBatch(losses.unsqueeze(1), self.groups(losses, targets))
+
+    def groups(self, losses: Tensor, targets: object) -> Tensor | None:
+        """The group of each sample, (n,); None where targets are not labels."""
+        if not isinstance(targets, Tensor) or targets.is_floating_point() or targets.shape != losses.shape:
+            return None
+        return targets.long()
 
     def __repr__(self) -> str:
         return "LossAndLabel()"

@@ -37,7 +37,23 @@ class ValidationBatch:
     z: Tensor  # (m, d), nan where not evaluated yet
     group: Tensor | None  # (m,), None for one group
     newest: Tensor  # (refresh_size, d) z of the samples that were evaluated last
-    kept: Kept | None = field(default=None, repr=False)  # kernels between them; None where z may not be finite
+    kept: Kept | None = field(default=None, repr=False)  # None where z may not be finite
+
+
+class StepClock:
+    """Counts steps on the host, which decides what is launched.
+
+    Its numbers are not attributes of the module: nn.Module takes long to set one.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.refreshed = False  # whether ``refresh`` was called for the coming step
+
+    def tick(self, every: int) -> bool:
+        """Count a step. Whether it is the first of ``every`` steps."""
+        self.steps += 1
+        return (self.steps - 1) % every == 0
 
 
 class ValidationSchedule(nn.Module):
@@ -88,8 +104,7 @@ class ValidationSchedule(nn.Module):
         self.register_buffer("oldest_rows", torch.arange(self.refresh_size))  # of the batch: replaced next
         self.register_buffer("batch_index", self.order[-self.batch_size :].clone())
         self.register_buffer("nonfinite", torch.zeros(size, dtype=torch.int32))
-        self.steps = 0  # counted on the host, which decides what is launched
-        self.refreshed = False  # whether ``refresh`` was called for the coming step
+        self.clock = StepClock()
         self.z: Tensor | None = None  # (batch_size, d): d is known after the first evaluation
         self.group: Tensor | None = None
         self.kept: Kept | None = None
@@ -131,21 +146,17 @@ class ValidationSchedule(nn.Module):
 
     def is_due(self) -> bool:
         """Count a step. Whether it evaluates the next samples: every ``every``-th does, unless ``refresh`` did."""
-        if not self.refreshed:
-            return self._count_step()
+        if not self.clock.refreshed:
+            return self.clock.tick(self.every)
         # Capturing a CUDA graph executes nothing: the step itself follows.
-        self.refreshed = is_capturing(self.order)
+        self.clock.refreshed = is_capturing(self.order)
         return False
 
     def refresh(self, run: Callable[[], None]) -> None:
         """Call ``run``, which evaluates the next samples, before the step instead of in it, if that is due."""
-        if self._count_step():
+        if self.clock.tick(self.every):
             run()
-        self.refreshed = True
-
-    def _count_step(self) -> bool:
-        self.steps += 1
-        return (self.steps - 1) % self.every == 0
+        self.clock.refreshed = True
 
     def evaluate_next(self, evaluate: Evaluate, processes: Processes) -> None:
         """Evaluate the next samples, which replace the oldest of the batch."""
@@ -172,12 +183,12 @@ class ValidationSchedule(nn.Module):
         if self.refresh_size < self.batch_size:
             self.oldest_rows.add_(self.refresh_size).remainder_(self.batch_size)
         all_new = self.refresh_size == self.batch_size
-        self.kept = {} if (finite is None if all_new else known_finite(self.z)) else None
+        self.kept = Kept(self.z.clone()) if (finite is None if all_new else known_finite(self.z)) else None
 
     def next_samples(self, processes: Processes) -> tuple[Tensor, Any]:
         """(index of the next ``refresh_size`` samples, inputs of this process's part of them), on the device."""
         positions = self.next_positions
-        index = self.order[positions]
+        index = self.order.index_select(0, positions)
         if self.cached is not None:
             samples = take_rows(self.cached, processes.split(index))
         else:
@@ -209,7 +220,7 @@ class ValidationSchedule(nn.Module):
         return start(loader)
 
     def get_extra_state(self) -> tuple[dict[str, Any]]:
-        return one_value({"z": self.z, "group": self.group, "steps": self.steps})
+        return one_value({"z": self.z, "group": self.group, "steps": self.clock.steps})
 
     def set_extra_state(self, state: Any) -> None:
         state = from_one_value(state)
@@ -220,7 +231,7 @@ class ValidationSchedule(nn.Module):
             )
         device = self.order.device
         self.z, self.group = (None if x is None else x.clone().to(device) for x in (state["z"], state["group"]))
-        self.steps, self.refreshed, self._loaded, self.kept = state["steps"], False, None, None
+        self.clock.steps, self.clock.refreshed, self._loaded, self.kept = state["steps"], False, None, None
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ValidationSchedule:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

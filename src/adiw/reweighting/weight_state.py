@@ -212,11 +212,12 @@ class WeightState(nn.Module):
 
     def read_weights(self, step: Step) -> Tensor:
         """The last weight of each sample of the step, (g,)."""
-        return self.weight_slots[step.index]
+        return self.weight_slots.index_select(0, step.index)
 
     def read_estimates(self, step: Step) -> Tensor:
         """The last estimate of each sample of the step, (g,)."""
-        return (self.weight_slots if self.estimate_slots is None else self.estimate_slots)[step.index]
+        slots = self.weight_slots if self.estimate_slots is None else self.estimate_slots
+        return slots.index_select(0, step.index)
 
     def store(
         self, step: Step, weights: Tensor, mask: Tensor | None = None, estimates: Tensor | None = None
