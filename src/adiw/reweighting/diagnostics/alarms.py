@@ -24,6 +24,10 @@ FALL_LEVEL = 0.005  # of the test of this fall, which needs the training accurac
 PARTS = 5  # of a training that are compared: fewer summaries raise no alarm
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 MEAN_RANGE = (0.1, 10.0)  # of the weights, whose mean should be near one
+AFTER_COLLAPSE = (
+    "lower the learning rate or train for longer; if a training without weights does not collapse, leave divergence "
+    "unset for the default, or lower step_size"
+)
 
 
 @dataclass(frozen=True)
@@ -140,17 +144,13 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
     other_predicted, other_given = (total - int(counts[top]) for counts in (predicted, given))
     often = binomial_tail(other_predicted, total, 1 - ONE_CLASS) >= NOT_EXCLUDED
     rare = binomial_tail(other_given, total, max(1 - share, 1 / total)) < LEVEL and other_given > 2 * other_predicted
-    advice = (
-        "lower the learning rate or train for longer; if a training without weights does not collapse, leave "
-        "divergence unset for the default, or lower step_size"
-    )
     if often and rare:
         labelled = f"{float(given[top]) / total:.0%} of them have this label"
         what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, but {labelled}"
-        return [Alarm("collapsed", f"{what}: {advice}")]
+        return [Alarm("collapsed", f"{what}: {AFTER_COLLAPSE}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
         what = f"the accuracy, {right / total:.1%}, is below the {majority:.1%} of always predicting class"
-        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {advice}")]
+        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {AFTER_COLLAPSE}")]
     return []
 
 
