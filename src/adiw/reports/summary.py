@@ -85,7 +85,7 @@ def _majority(trial: Trial, accuracy: float) -> str:
 
 def _one_run(trial: Trial) -> list[str]:
     """Status, accuracy and weights at the end of a single run."""
-    why = f": {trial.reason}" if trial.reason else ""
+    why = f": {trial.short_reason}" if trial.short_reason else ""
     found = [f"One run, {'finished' if trial.status == 'done' else trial.status}{why}."]
     accuracy, epochs = trial.mean("accuracy"), len(trial.curves.get("accuracy", []))
     if accuracy is not None:
