@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Generator, Tensor
 
-from adiw.reweighting.diagnostics.alarms import AFTER_COLLAPSE, LEVEL, NOT_EXCLUDED, ONE_CLASS, Alarm, name_of
+from adiw.reweighting.diagnostics.alarms import (
+    AFTER_COLLAPSE,
+    LEVEL,
+    NOT_EXCLUDED,
+    ONE_CLASS,
+    Alarm,
+    has_other_classes,
+    name_of,
+)
 from adiw.reweighting.diagnostics.evaluation_pass import evaluate_dataset
 from adiw.reweighting.diagnostics.significance import binomial_tail
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
@@ -17,7 +25,6 @@ from adiw.reweighting.progress import OnProgress, silent
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
 
-MIX_LEVEL = 0.01  # chance that trusted samples of which one class has ``ONE_CLASS`` seem to have fewer of it
 SUSPECT = 0.9  # share of one class in the predictions of training passes from which the network is run again
 MOST = 4096  # training samples that it is run on
 
@@ -46,9 +53,8 @@ def collapse_in_training(
     rate = 1 - float(predicted[top]) / total
     chance = max(rate, 1 / total)
     rare = binomial_tail(other_given, trusted, chance) < LEVEL and other_given > 2 * rate * trusted
-    has_more = binomial_tail(other_given, trusted, 1 - ONE_CLASS) < MIX_LEVEL
     another_mix = binomial_tail(other_unseen, int(unseen.sum()), chance) < NOT_EXCLUDED
-    if 1 - rate < ONE_CLASS or not (rare and has_more) or another_mix:
+    if 1 - rate < ONE_CLASS or not (rare and has_other_classes(other_given, trusted)) or another_mix:
         return []
     what = (
         f"class {name_of(top, names)} is predicted for {1 - rate:.0%} of {total:,} training samples, but "
