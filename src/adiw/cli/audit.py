@@ -10,7 +10,7 @@ import typer
 from adiw.cli.console import one_line_errors, working
 from adiw.cli.run import Quiet
 from adiw.label_audit import Audit
-from adiw.reports.audit import MOST_ON_PAGE, ON_PAGE, cutoff_line, load_audit, quality_line, save, title_of
+from adiw.reports.audit import MOST_ON_PAGE, ON_PAGE, load_audit, quality_line, save, title_of
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
 
@@ -53,7 +53,7 @@ def _table(found: Audit, rows: int) -> Grid:
     lines = zip(*texts, *numbers.values(), strict=True)
     heads = ("rank", "number", "label", "predicted", "suggested", "trust", "mean loss", "last weight")
     boxes = [[Box(text) for text in line] for line in lines]
-    notes = [cutoff_line(found), f"The number of a sample is its {found.numbering}.", quality_line(found)]
+    notes = [found.advice, f"The number of a sample is its {found.numbering}.", quality_line(found)]
     return Grid(
         f"The least trusted of {len(found.order)} training samples", [Head(name) for name in heads], boxes, notes
     )

@@ -14,8 +14,10 @@ def sentences(results: Results) -> list[str]:
         found = _one_run(results.trials[0])
     else:
         found = [_progress(results), *(_best(results, column) for column in results.columns), _verdict(results)]
-        compared = [trial for _, trial in first_runs(results) if is_compared(trial)]
-        found += [f"The compared run of {trial.method}: {text}" for trial in compared for text in _one_run(trial)[1:]]
+        for cell, trial in first_runs(results):
+            if is_compared(trial):
+                data = f" on {cell.column}" if len(results.columns) > 1 else ""
+                found += [f"The compared run of {trial.method}{data}: {text}" for text in _one_run(trial)[1:]]
     return [text for text in (*found, _against_paper(results)) if text]
 
 
