@@ -73,14 +73,13 @@ class AlarmChecks:
         found = alarms.collapse(*alarms.class_counts(unseen, given), int((unseen == given).sum()))
         predicted = None if found else training_predictions(method, progress)
         if predicted is not None:
+            unseen_given = given
             if trusted is not None:
-                known = trusted[0] >= 0
-                given = torch.cat([given, trusted[0][known].long()])
+                labels, shown = (x[trusted[0] >= 0].long() for x in trusted)
+                given = torch.cat([given, labels])
                 if not method.record.joined:  # their predictions are of samples that are not trained on
-                    unseen = torch.cat([unseen, trusted[1][known].long()])
-            classes = 1 + int(max(x.max() for x in (predicted, given, unseen)))
-            counts, labels, further = (torch.bincount(x, minlength=classes) for x in (predicted, given, unseen))
-            found = collapse_in_training(counts, labels, further)
+                    unseen, unseen_given = torch.cat([unseen, shown]), given
+            found = collapse_in_training(predicted, given, unseen, unseen_given)
         self._warn(found)
         return tuple(found)
 

@@ -30,35 +30,37 @@ MOST = 4096  # training samples that it is run on
 
 
 def collapse_in_training(
-    predicted: Tensor, given: Tensor, unseen: Tensor, names: Sequence[str] | None = None
+    predicted: Tensor, given: Tensor, unseen: Tensor, unseen_given: Tensor, names: Sequence[str] | None = None
 ) -> list[Alarm]:
     """An alarm if one class has ``ONE_CLASS`` of the predictions for training samples, but not of trusted labels.
 
     Args:
-        predicted: numbers of predictions for training samples, by class (C,).
-        given: of the labels of all trusted samples.
-        unseen: of the predictions for trusted samples that were not trained on.
+        predicted: (n,) predicted classes of training samples.
+        given: (m,) labels of all trusted samples.
+        unseen, unseen_given: (k,) predicted classes and labels of trusted samples that were not trained on.
 
     The labels must have the other classes significantly more often than the predictions, and twice as often, and
-    significantly more often than 1 - ``ONE_CLASS``. Training samples may have another class mix than trusted ones; a
-    network without fault then predicts the other classes more often for unseen trusted samples than for training
-    samples, and there is no alarm.
+    significantly more often than 1 - ``ONE_CLASS``. Training samples may have another class mix than trusted ones: so
+    the predictions for unseen trusted samples must be as those for training samples, and have the other classes half
+    as often as the labels, at most.
 
-    >>> counts = torch.tensor([960, 40]), torch.tensor([180, 20]), torch.tensor([39, 1])
-    >>> [alarm.name for alarm in collapse_in_training(*counts)]
+    >>> samples = [(torch.arange(n) < k).long() for n, k in ((1000, 40), (200, 20), (40, 1), (40, 4))]
+    >>> [alarm.name for alarm in collapse_in_training(*samples)]
     ['collapsed']
     """
-    total, top, trusted = int(predicted.sum()), int(predicted.argmax()), int(given.sum())
-    other_given, other_unseen = (int(counts.sum() - counts[top]) for counts in (given, unseen))
-    rate = 1 - float(predicted[top]) / total
+    total, top, trusted = len(predicted), int(torch.bincount(predicted).argmax()), len(given)
+    other, other_given, other_unseen, other_labels = (
+        int((x != top).sum()) for x in (predicted, given, unseen, unseen_given)
+    )
+    rate = other / total
     chance = max(rate, 1 / total)
     rare = binomial_tail(other_given, trusted, chance) < LEVEL and other_given > 2 * rate * trusted
-    another_mix = binomial_tail(other_unseen, int(unseen.sum()), chance) < NOT_EXCLUDED
+    another_mix = binomial_tail(other_unseen, len(unseen), chance) < NOT_EXCLUDED or 2 * other_unseen > other_labels
     if 1 - rate < ONE_CLASS or not (rare and has_other_classes(other_given, trusted)) or another_mix:
         return []
     what = (
         f"class {name_of(top, names)} is predicted for {1 - rate:.0%} of {total:,} training samples, but "
-        f"{float(given[top]) / trusted:.0%} of {trusted} trusted samples have this label"
+        f"{1 - other_given / trusted:.0%} of {trusted} trusted samples have this label"
     )
     return [Alarm("collapsed", f"{what}: {AFTER_COLLAPSE}")]
 
