@@ -19,7 +19,7 @@ def found(other_predicted: int, other_given: int, other_unseen: int, unseen_give
     """The alarms where so many of 4,000 predictions, 200 trusted labels, 40 predictions and labels are of class 1."""
     pairs = ((other_predicted, 4000), (other_given, 200), (other_unseen, 40), (unseen_given, 40))
     samples = [(torch.arange(n) < k).long() for k, n in pairs]
-    return [alarm.message for alarm in collapse_in_training(*samples, names=["no", "yes"])]  # type: ignore[misc]
+    return [alarm.message for alarm in collapse_in_training(*samples, names=["no", "yes"])]
 
 
 def test_one_class_for_nearly_all_training_samples_is_a_collapse() -> None:
