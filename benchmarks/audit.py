@@ -1,6 +1,7 @@
 """``python -m benchmarks.audit``: how well wrong labels are found on the tasks of the gauntlet, beside cleanlab.
 
-One line of JSON for each task, method and seed in benchmarks/results/audit.jsonl; what is recorded is not run again.
+One line of JSON for each task, method and seed in benchmarks/results/audit.jsonl; what is recorded is not run again,
+unless the settings of its task or of the default have changed: then it is removed.
 cleanlab gets out-of-fold probabilities (or predictions) of the same network. The choices of the audit were made on
 the development half; the confirmation half is run once.
 """
@@ -24,6 +25,7 @@ from adiw.label_audit import ranking_quality
 from benchmarks.gauntlet import records
 from benchmarks.gauntlet.alternatives import FOLDS, joined, out_of_fold, train_uniform
 from benchmarks.gauntlet.command import add_options, chosen_tasks, make
+from benchmarks.gauntlet.methods import METHODS as TRAININGS
 from benchmarks.gauntlet.running import Result, Skipped, Unit
 from benchmarks.gauntlet.task import Length, MissingError, Sources, Split
 from benchmarks.gauntlet.tasks import TASKS
@@ -88,6 +90,18 @@ METHODS: dict[str, Callable[[Split, Length], Scores]] = {
 }
 
 
+def method_settings(name: str) -> str:
+    """What is recorded of a method: those of adiw's default, which may change."""
+    return TRAININGS["default"].settings if name == "adiw" else ""
+
+
+def is_fresh(record: records.Record) -> bool:
+    """Whether the task and the method of a record still have its settings."""
+    task = TASKS.get(record["task"])
+    own = task and {"task": task.settings(), "method": method_settings(record["method"])}
+    return bool(record["settings"] == own)
+
+
 def measure(unit: Unit, sources: Sources) -> list[Result]:
     """The record of one run, the mean over the splits of the seed; none where no label is wrong."""
     (name, method, seed), *_ = unit
@@ -115,7 +129,7 @@ def measure(unit: Unit, sources: Sources) -> list[Result]:
             "method": method,
             "seed": seed,
             "metrics": {n: round(float(np.mean([f[n] for f in found if n in f])), 5) for n in names},
-            "settings": {"task": task.settings()},
+            "settings": {"task": task.settings(), "method": method_settings(method)},
             "cpu_seconds": round(time.process_time() - start, 2),
             "time": datetime.now(UTC).isoformat("T", "seconds"),
             **describe("adiw", "scikit-learn", "cleanlab"),
@@ -165,6 +179,8 @@ def main(given: list[str] | None = None) -> None:
     add_options(parser, RESULTS / "audit.jsonl")
     arguments = parser.parse_args(given)
     tasks = chosen_tasks(arguments.half, arguments.task)
+    if not arguments.table:
+        records.keep(arguments.results, is_fresh)
     found = records.read(TASKS, arguments.results)
     units: list[Unit] = [
         [(task, method, seed)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,24 @@ def append(record: Record, path: Path = RESULTS) -> None:
             if file.read(1) != b"\n":
                 file.write(b"\n")
         file.write((json.dumps(record) + "\n").encode())
+
+
+def keep(path: Path, wanted: Callable[[Record], bool]) -> list[Record]:
+    """The records of a file that are wanted, such as those of today's settings; others and cut lines are removed."""
+    lines, kept = path.read_text().splitlines() if path.exists() else [], []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if wanted(record):
+            kept.append(record)
+    if len(kept) < len(lines):
+        print(f"{len(lines) - len(kept)} records of other settings are removed from {path.name}", flush=True)
+        aside = path.with_suffix(".part")
+        aside.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        aside.replace(path)
+    return kept
 
 
 def settings_of(kind: type[adiw.divergences.Divergence]) -> str:

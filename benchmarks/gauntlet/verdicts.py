@@ -3,7 +3,8 @@
 The trusted samples of a task are held out in folds. For each fold, method and seed, the method and the alternatives
 are trained on the rest. The verdict is given on the held-out samples of all folds, and judged by the test samples,
 which are many. The alarms of each training are judged as ``alarms`` says. One line of JSON for each fold of a task,
-method and seed; what is recorded is not run again.
+method and seed; what is recorded is not run again, unless the settings of its task or method have changed: then it is
+removed.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import torch
 
 import adiw
 from adiw.reweighting.diagnostics.verdict import Comparison, answer_of, compare_losses, compare_rates
-from benchmarks.gauntlet import alarms
+from benchmarks.gauntlet import alarms, records
 from benchmarks.gauntlet.alarms import share
 from benchmarks.gauntlet.command import add_options, chosen_tasks, make
 from benchmarks.gauntlet.halves import allowed, confirmed
 from benchmarks.gauntlet.records import Record
 from benchmarks.gauntlet.running import Unit
 from benchmarks.gauntlet.tasks import TASKS
-from benchmarks.gauntlet.watched import ENDS, FIELDS, JOINED, judge, row_of
+from benchmarks.gauntlet.watched import ENDS, FIELDS, JOINED, judge, method_settings, row_of
 
 RESULTS = Path(__file__).with_name("verdicts_by_fold.jsonl")
 
@@ -81,10 +82,16 @@ def summary(found: list[Record]) -> str:
 
 
 def read(path: Path) -> dict[tuple[Any, ...], Record]:
-    """The last record of each key whose task still has the recorded settings."""
+    """The last record of each key whose task and method still have the recorded settings."""
     rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    fresh = (row for row in rows if row["settings"]["task"] == TASKS[row["task"]].settings())
-    return {tuple(row[field] for field in FIELDS): row for row in fresh}
+    return {tuple(row[field] for field in FIELDS): row for row in rows if is_fresh(row)}
+
+
+def is_fresh(row: Record) -> bool:
+    """Whether the task and the method of a record still have its settings."""
+    task, settings = TASKS.get(row["task"]), row["settings"]
+    own = task and {"task": task.settings(), "method": method_settings(row["method"])}
+    return bool({key: settings.get(key) for key in ("task", "method")} == own)
 
 
 def units(arguments: argparse.Namespace) -> list[Unit]:
@@ -114,6 +121,8 @@ def main(given: list[str] | None = None) -> None:
     )
     add_options(parser, RESULTS)
     arguments = parser.parse_args(given)
+    if not arguments.table:
+        records.keep(arguments.results, is_fresh)
     wanted, found = units(arguments), read(arguments.results)
     missing = [left for unit in wanted if (left := [key for key in unit if key not in found])]
     failed = 0 if arguments.table else make(judge, missing, arguments, line)

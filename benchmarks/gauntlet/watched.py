@@ -35,12 +35,12 @@ class Watched:
 
     predicted: Tensor  # for the test samples
     weights: Tensor  # of the training samples
-    alarms: list[str]  # names of the last ones
+    alarms: list[str]  # names of those of the last summary and of the verdict on held-out samples
     test_accuracy: list[float]
 
 
-def train_watched(name: str, split: Split, task: Task) -> Watched:
-    """adiw with a summary after each epoch, as a user would have it."""
+def train_watched(name: str, split: Split, task: Task, count: int) -> Watched:
+    """adiw with a summary after each epoch, and a verdict on ``count`` held-out samples, as a user would have it."""
     network, trusted, join = split.network(), TensorDataset(split.x_trusted, split.y_trusted), name == JOINED
     train_set = adiw.Indexed(TensorDataset(split.x_train, split.y_train), trusted if join else None)
     criterion, val_set = criterion_for(split.num_classes), train_set.trusted if join else trusted
@@ -56,9 +56,19 @@ def train_watched(name: str, split: Split, task: Task) -> Watched:
 
     x, y = joined(split) if join else (split.x_train, split.y_train)
     fit(network, x, y, reweight, task.length, look)
-    found = reweight.summary().alarms
+    held_out = TensorDataset(split.x_test[:count], split.y_test[:count])
+    found = {alarm.name: None for alarm in (*reweight.summary().alarms, *reweight.verdict(held_out=held_out).alarms)}
     predicted, weights = predictions(network, split.x_test, split.num_classes), reweight.weights[: len(split.y_train)]
-    return Watched(predicted, weights, [alarm.name for alarm in found], accuracies)
+    return Watched(predicted, weights, list(found), accuracies)
+
+
+def method_settings(name: str) -> str:
+    """What is recorded of a method: a record with other settings is made again.
+
+    >>> method_settings("mmd").endswith("without caution")
+    True
+    """
+    return METHODS[name].settings if name == JOINED else f"{adiw.DIVERGENCES[name]()!r}, without caution"
 
 
 def hold_out(split: Split, fold: int, folds: int) -> tuple[Split, int]:
@@ -104,10 +114,11 @@ def judge(unit: Unit, sources: Sources) -> list[Result]:
     for key in unit:
         start = time.process_time()
         torch.manual_seed(seed)
-        watched = train_watched(key[1], split, task)
+        watched = train_watched(key[1], split, task, count)
         record = judged(watched, references, split, count)
         seconds = {"cpu_seconds": round(spent + time.process_time() - start, 2)}
-        settings = {"settings": {"task": task.settings(), "references": REFERENCES}}
+        own = {"method": method_settings(key[1]), "references": REFERENCES}
+        settings = {"settings": {"task": task.settings(), **own}}
         made.append(dict(zip(FIELDS, key, strict=True)) | record | settings | seconds | describe("adiw"))
     return made
 

@@ -43,8 +43,7 @@ class Audit:
 
     def __str__(self) -> str:
         what = "labels" if self.classes else "targets"
-        check = self.cutoff or "No cut-off is suggested: the page of save(folder) says why."
-        return f"{len(self.order)} {what} ranked, the least trusted first. {check}"
+        return f"{len(self.order)} {what} ranked, the least trusted first. {self.advice}"
 
     @property
     def classes(self) -> bool:
@@ -78,6 +77,24 @@ class Audit:
         unseen = self.losses if self.unseen is None else self.unseen
         train = Losses(unseen[order], self.given[order] if self.classes else None)
         return suggest_cutoff(self.losses[order], train, self.trusted)
+
+    @property
+    def advice(self) -> str:
+        """How many samples to check, or why that is not known."""
+        if self.trusted is None:
+            why = "the trusted samples were not trained on, so their losses are not comparable"
+        elif not len(self.trusted.unseen):
+            why = (
+                "to compare losses by a network that was not trained on the sample, inputs must be numbers or "
+                "images, or the first epoch must have 100 steps or more"
+            )
+        elif (cutoff := self.cutoff) is not None:
+            return str(cutoff)
+        else:
+            count = len(self.trusted.unseen)
+            why = f"the losses of {count} trusted samples are no clear evidence of wrong labels. If there are some, "
+            why += "they come first"
+        return f"No cut-off is suggested: {why}."
 
     @property
     def suggested(self) -> Array | None:

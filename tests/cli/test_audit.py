@@ -44,7 +44,7 @@ def test_the_labels_that_a_run_distrusts_are_the_wrong_ones(adiw: Command, monke
 
 def test_top_and_out_set_the_number_and_the_folder(adiw: Command) -> None:
     assert adiw("run", "--epochs", 2, "--out", "r", "--quiet").code == 0
-    output = adiw("audit", "r", "--top", 3, "--out", "to/here")
+    output = adiw("audit", "r", "--top", 3, "--out", "to/here", "--quiet")
     assert (output.code, output.err) == (0, "")
     assert output.out.endswith(f"{Path('to/here/audit.csv')}, {Path('to/here/audit.html')}\n")
     assert len([line for line in output.out.splitlines() if re.match(r"\d+ +\d+ ", line)]) == 3

@@ -19,7 +19,7 @@ def test_a_table_is_checked_before_any_training(adiw: Command) -> None:
     assert [line.split()[0] for line in lines[4:7]] == ["ant", "bee", "cat"]
     assert lines[-5].startswith("  class mix: training and trusted samples do not differ significantly")
     assert lines[-4] == "  duplicates: no training sample is an exact copy of a trusted sample"
-    assert lines[-1].startswith("! trusted samples: 18 of 60 are held out, too few")
+    assert lines[-1].startswith("! trusted samples: none of 60 is held out, as 30% would be fewer than 20")
     assert not Path("runs").exists()
 
 

@@ -25,7 +25,7 @@ def test_a_run_several_runs_and_a_sweep_have_their_page(adiw: Command) -> None:
 
 def test_out_sets_the_file_of_the_page(adiw: Command) -> None:
     write_run(Path("a"), "adiw-kl", [50.0])
-    output = adiw("report", "a", "--out", "pages/mine.html")
+    output = adiw("report", "a", "--out", "pages/mine.html", "--quiet")
     assert (output.code, output.out) == (0, f"Written: {Path('pages/mine.html')}\n")
     assert "<h1>adiw-kl on runs</h1>" in Path("pages/mine.html").read_text()
     assert not Path("a/index.html").exists()

@@ -336,6 +336,39 @@ def test_compare_prints_one_table_and_the_verdict_last(adiw: Command) -> None:
     assert json.loads(again.out)["verdict"] == result["verdict"]
 
 
+def test_a_comparison_that_cannot_tell_says_how_to_use_more_samples(adiw: Command) -> None:
+    given = ["run", "--epochs", 2, "--fine-tune-epochs", 1, "--compare", "--method", "uniform", "--shift", "none"]
+    output = adiw(*given, "--trusted", 100, "--out", "r")
+    (note,) = [line for line in output.out.splitlines() if "--folds" in line]
+    assert note == "--resume --compare --folds 5 compares on all trusted samples: 5 trainings of each method."
+    output = adiw("run", "--resume", "--compare", "--folds", 2, "--out", "r")
+    assert output.code == 0
+    assert "Means of 2 trainings" in output.out
+    assert "--folds" not in output.out
+
+
+def test_without_held_out_samples_nothing_is_compared_and_the_run_is_kept(adiw: Command) -> None:
+    given = ["run", "--epochs", 1, "--fine-tune-epochs", 1, "--trusted", 40, "--compare", "--out", "r"]
+    output = adiw(*given)
+    assert output.code == 2
+    assert "adiw: nothing is compared, as too few trusted samples are held out: --resume --compare" in output.err
+    assert Path("r/result.json").exists()
+    assert not Path("r/compare").exists()
+    output = adiw("run", "--resume", "--compare", "--folds", 2, "--out", "r")
+    assert output.code == 0
+    assert len(json.loads(Path("r/result.json").read_text())["verdict"]["comparison"]) == 3
+
+
+def test_a_line_that_holds_for_all_compared_runs_is_printed_once(adiw: Command) -> None:
+    write_images(Path("photos"), train=12, val=2)
+    write_images(Path("checked"), train=24)
+    write_module(Path(), "nets_of_compared")
+    given = ["photos", "--trusted-folder", "checked/train", "--model", "nets_of_compared:pooled", "--workers", 0]
+    output = adiw("run", *given, "--batch", 8, "--epochs", 1, "--fine-tune-epochs", 1, "--compare", "--out", "r")
+    assert Path("r/compare/mixed/result.json").exists()
+    assert output.err.count("images of 20 pixels are enlarged to 224") == 1
+
+
 def test_a_dead_run_is_compared_too(adiw: Command) -> None:
     output = adiw(*RUN[:3], "--epochs", 2, "--fine-tune-epochs", 1, "--lr", 1e9, "--compare", "--out", "r")
     assert output.code == 3
@@ -356,6 +389,19 @@ def test_a_named_column_is_printed_by_group(adiw: Command) -> None:
     lines = [line.split() for line in output.out.splitlines()]
     assert ["ant", str(groups[0]["n"]), f"{groups[0]['accuracy']:.2f}"] in [line[:3] for line in lines]
     assert ["bee", str(groups[1]["n"]), f"{groups[1]['accuracy']:.2f}"] in [line[:3] for line in lines]
+
+
+def test_of_many_groups_the_largest_are_printed(adiw: Command) -> None:
+    Path("tables").mkdir()
+    for name, count in (("train", 120), ("test", 40)):
+        lines = [f"{k % 7},g{min(k, 99)},{'yes' if k % 7 > 3 else 'no'}" for k in range(count)]
+        Path(f"tables/{name}.csv").write_text("\n".join(["size,kind,label", *lines]) + "\n")
+    given = ["--target", "label", "--trusted", 40, "--group", "kind", "--steps", 10, "--out", "r"]
+    output = adiw("run", "tables", *given)
+    lines = [line.split()[:2] for line in output.out.splitlines() if line.startswith("g")]
+    assert len(lines) == 30
+    assert lines[0] == ["g99", "21"]
+    assert "The largest 30 of 100 groups; result.json has all." in output.out
 
 
 def test_the_data_are_an_argument_as_well(adiw: Command) -> None:

@@ -154,14 +154,25 @@ def test_copies_of_trusted_samples_are_counted() -> None:
     y[rows[:2]] = (y[rows[:2]] + 1) % 10
     found = findings(replace(data, train=Samples(x, y)))["duplicates"]
     assert found.figures == {"copies": 5, "other_label": 2}
-    assert found.sentence.startswith("5 of the training samples repeat a trusted sample exactly, 2 with another")
+    assert found.sentence.startswith("5 training samples repeat a trusted sample exactly, 2 with another label: ")
+    x[rows[1:]] += 1
+    found = findings(replace(data, train=Samples(x, y)))["duplicates"]
+    assert found.sentence.startswith("1 training sample repeats a trusted sample exactly, 1 with another label: ")
 
 
-@pytest.mark.parametrize(("trusted", "warns"), [(120, True), (900, False)])
-def test_how_many_trusted_samples_are_enough(trusted: int, warns: bool) -> None:
+@pytest.mark.parametrize(
+    ("trusted", "held_out", "warns", "words"),
+    [
+        (50, 0, True, "none of 50 is held out, as 30% would be fewer than 20. Held-out samples needed: "),
+        (120, 36, True, "36 of 120 are held out, too few to show a gain of 20 points over another method. "),
+        (900, 270, False, "270 of 900 are held out, enough to show a gain of 10 points over another method. "),
+    ],
+)
+def test_how_many_trusted_samples_are_enough(trusted: int, held_out: int, warns: bool, words: str) -> None:
     found = findings(splits(shift="none", trusted=trusted))["trusted samples"]
     assert found.warns == warns
-    assert found.figures["held_out"] == round(0.3 * trusted)
+    assert found.figures["held_out"] == held_out
+    assert found.sentence.startswith(words)
     assert found.figures["needed"]["20"] < found.figures["needed"]["2"]
 
 

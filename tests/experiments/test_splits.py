@@ -164,6 +164,14 @@ def test_data_without_a_shift_need_trusted_samples(table: str) -> None:
         load_splits(resolve({"dataset": "csv", "path": table}))
 
 
+@pytest.mark.parametrize("name", ["trusted.csv", "trusted.csv.gz"])
+def test_a_table_that_seems_to_have_trusted_rows_is_named(tmp_path: Path, name: str) -> None:
+    folder = train_and_test_tables(tmp_path / "tables")
+    (Path(folder) / name).touch()
+    with pytest.raises(SettingsError, match=rf"are they those in .*{name}\? Then add --trusted-file .*{name}$"):
+        load_splits(resolve({"dataset": "csv", "path": folder}))
+
+
 def test_a_trusted_set_that_misses_a_class_is_refused(tmp_path: Path) -> None:
     table = train_and_test_tables(tmp_path / "tables")
     labels = load("csv", path=table).train.y

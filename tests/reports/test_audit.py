@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adiw.reports.audit import cutoff_line, load_audit, quality_line, sentences, title_of
+from adiw.reports.audit import load_audit, quality_line, sentences, title_of
 from tests.reports.folders import record, write_audit, write_history, write_pictures, write_run, write_sweep
 
 LABELS = [[10, 11, 12, 13], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 0, 1]]  # original, given, true, predicted
@@ -64,15 +64,15 @@ def test_quality_is_reported_if_true_labels_are_known(tmp_path: Path) -> None:
 
 def test_the_sentences_say_what_to_check_and_whose_numbers_they_are(tmp_path: Path) -> None:
     audit = load_audit(audited(tmp_path / "a", dataset="insects"))
-    assert cutoff_line(audit).startswith("No cut-off is suggested: the trusted samples were not trained on")
+    assert audit.advice.startswith("No cut-off is suggested: the trusted samples were not trained on")
     found = sentences(audit)
-    assert found[0] == cutoff_line(audit)
+    assert found[0] == audit.advice
     assert "The number of a sample is its row of t.csv." in found
     assert any("prediction differs from 2 of the labels" in text for text in found)
     assert title_of(tmp_path / "a") == "Label audit: adiw-kl on insects"
     assert title_of(audited(tmp_path / "b", dataset="csv", path="my/t.csv")) == "Label audit: adiw-kl on my/t.csv"
     write_audit(tmp_path / "a", [0.1, 2.0, 3.0, 0.5], trusted={"unseen": [0.1, 3.0]})
-    assert "2 trusted samples are no clear evidence" in cutoff_line(load_audit(tmp_path / "a"))
+    assert "2 trusted samples are no clear evidence" in str(load_audit(tmp_path / "a"))
 
 
 def test_a_run_of_an_earlier_version_has_no_audit(tmp_path: Path) -> None:

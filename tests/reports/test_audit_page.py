@@ -60,6 +60,7 @@ def test_the_verdict_is_first_and_the_row_of_a_table_is_shown(tmp_path: Path) ->
     page = Elements((tmp_path / "out" / "audit.html").read_text())
     assert page.text("p")[0].startswith("No cut-off is suggested")
     assert {"age", "job"} <= set(page.text("button"))
+    assert len(page.named("th", kind="text")) == 2  # aligned as the cells below
     assert {"30", "none"} <= set(page.text("td"))
     assert "column age" in (tmp_path / "out" / "audit.csv").read_text().splitlines()[0].split(",")
 

@@ -194,6 +194,13 @@ def test_runs_that_differ_in_more_than_the_seed_are_not_taken_for_seeds(tmp_path
     assert results.cells["adiw-kl (width 0.5)", "runs"].figure("accuracy") == (50.5, pytest.approx(0.5**0.5))
 
 
+def test_settings_that_only_other_data_have_are_not_in_the_name_of_a_method(tmp_path: Path) -> None:
+    for i, (shift, lr, width) in enumerate([("none", 0.1, 1.0), ("pair", 0.2, 1.0), ("pair", 0.2, 2.0)]):
+        write_run(tmp_path / str(i), "uniform", [50.0], dataset="digits", shift=shift, lr=lr)
+        write_run(tmp_path / f"{i}-kl", "adiw-kl", [50.0], dataset="digits", shift=shift, lr=lr, width=width)
+    assert read_results(tmp_path).rows == ["uniform", "adiw-kl (width 1.0)", "adiw-kl (width 2.0)"]
+
+
 def test_seeds_of_a_method_are_averaged_and_the_others_counted(tmp_path: Path) -> None:
     runs = [("adiw-kl", 60.0, "done", 1.0), ("adiw-kl", 70.0, "done", 2.0), ("adiw-kl", 95.0, "done", 6.0)]
     runs += [("adiw-kl", 10.0, "dead", 1.0), ("adiw-kl", 90.0, "", 1.0), ("broken", 10.0, "dead", 1.0)]

@@ -43,6 +43,24 @@ def test_a_single_run_has_a_sentence_on_its_weights(tmp_path: Path) -> None:
     assert dead[0] == "One run, dead: epoch 1: broken."
 
 
+def test_an_alarm_that_the_page_shows_is_not_said_again(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", "adiw-kl", [10.0], "dead")
+    result = json.loads((folder / "result.json").read_text())
+    result |= {"reason": "the network has collapsed: one class", "alarms": [{"name": "a", "message": "one class"}]}
+    (folder / "result.json").write_text(json.dumps(result))
+    assert sentences(read_results(folder))[0] == "One run, dead: the network has collapsed."
+
+
+def test_compared_runs_are_told_apart_by_their_data(tmp_path: Path) -> None:
+    for data in ("ants", "bees"):
+        folder = write_run(tmp_path / data, "adiw", [10.0], dataset=data)
+        result = json.loads((folder / "result.json").read_text())
+        (folder / "result.json").write_text(json.dumps(result | {"verdict": {"comparison": [{"method": "uniform"}]}}))
+    found = " ".join(sentences(read_results(tmp_path)))
+    assert "The compared run of adiw on ants: Accuracy" in found
+    assert "The compared run of adiw on bees: Accuracy" in found
+
+
 def test_a_sweep_has_sentences_on_missing_runs_and_the_paper(tmp_path: Path) -> None:
     records = [record(row, "a", 0, [value]) for row, value in (("KL", 60.0), ("WA", 61.0))]
     records += [record("KL", "b", trial, [5.0], "dead") for trial in range(5)]

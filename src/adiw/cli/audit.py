@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from adiw.cli.console import one_line_errors, working
+from adiw.cli.run import Quiet
 from adiw.label_audit import Audit
-from adiw.reports.audit import MOST_ON_PAGE, ON_PAGE, cutoff_line, load_audit, quality_line, save, title_of
+from adiw.reports.audit import MOST_ON_PAGE, ON_PAGE, load_audit, quality_line, save, title_of
 from adiw.reports.folders import explain_bad_files
 from adiw.reports.grid import Box, Grid, Head, to_text
 
@@ -29,12 +30,13 @@ def audit(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder for audit.csv and audit.html [default: DIR].")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Rank the training samples by trust, least first, as a CSV file and a page: likely wrong labels come first."""
     with one_line_errors():
         target = out or folder
         with explain_bad_files(folder):
-            with working("writing the audit"):
+            with working("writing the audit", quiet):
                 found = load_audit(folder)
                 save(found, target, top, title_of(folder), folder)
             print(to_text(_table(found, min(top or IN_TERMINAL, IN_TERMINAL))))
@@ -51,7 +53,7 @@ def _table(found: Audit, rows: int) -> Grid:
     lines = zip(*texts, *numbers.values(), strict=True)
     heads = ("rank", "number", "label", "predicted", "suggested", "trust", "mean loss", "last weight")
     boxes = [[Box(text) for text in line] for line in lines]
-    notes = [cutoff_line(found), f"The number of a sample is its {found.numbering}.", quality_line(found)]
+    notes = [found.advice, f"The number of a sample is its {found.numbering}.", quality_line(found)]
     return Grid(
         f"The least trusted of {len(found.order)} training samples", [Head(name) for name in heads], boxes, notes
     )

@@ -36,6 +36,7 @@ Capture = Annotated[bool, flag(help="On a GPU, replay the training step as a CUD
 COMPILE = "Use torch.compile for the network and the weight estimation"
 Compiled = Annotated[bool, flag("--compile", help=f"{COMPILE}.")]
 FOLDS = 5  # of --compare for tables, whose networks train in seconds
+MOST_GROUPS = 30  # in the table of a terminal: more are in result.json and on the page
 Quiet = Annotated[bool, flag("--quiet", help="Show no progress bar.")]
 
 
@@ -115,7 +116,7 @@ def run(
                 tell(f"epoch {row['epoch']} of {row['epochs']}, {note}")
                 track(row)
 
-            engine = Engine(where, workers, capture, compiled, True, say if first else no_log, stage)
+            engine = Engine(where, workers, capture, compiled, True, _once(say) if first else no_log, stage)
             try:
                 result, dead = run_experiment(settings, folder, data_root, engine, resume, show, stop), None
                 if result["accuracy"] is not None:  # in place of the last stage
@@ -125,12 +126,30 @@ def run(
                     raise
                 result, dead = {}, error
             folds = folds or compared_folds(folder) or (FOLDS if settings.dataset == "csv" else 1)
-            if compare or (folder / ALTERNATIVES).is_dir():
+            incomparable = compare and folds == 1 and bool(result) and not result.get("held_out")
+            if (compare and not incomparable) or (folder / ALTERNATIVES).is_dir():
                 result = run_alternatives(settings, folder, data_root, engine, folds, _bars(bar), stop)
         if first:
             print(json.dumps(result) if as_json else _summary(settings, result, folder, folds))
         if dead is not None:
             raise dead
+        if incomparable:
+            raise SettingsError(
+                "nothing is compared, as too few trusted samples are held out: --resume --compare --folds "
+                f"{FOLDS} holds out each of them in turn, with {FOLDS} trainings of each method"
+            )
+
+
+def _once(log: Callable[[str], None]) -> Callable[[str], None]:
+    """A function that logs each line once: the alternatives of a run have its settings."""
+    logged: set[str] = set()
+
+    def log_new(line: str) -> None:
+        if line not in logged:
+            logged.add(line)
+            log(line)
+
+    return log_new
 
 
 def _bars(bar: Progress) -> Callable[[str, dict[str, Any]], None]:
@@ -172,7 +191,8 @@ def _summary(settings: Settings, result: dict[str, Any], folder: Path, folds: in
     ]
     if (result["verdict"] or {}).get("comparison"):
         rows = comparison_rows(folder, result, settings, folds)
-        lines.append(f"\n{to_text(_comparison(rows, result['judged_on'], folds))}")
+        more = folds == 1 and result["verdict"]["answer"] == "cannot tell"
+        lines.append(f"\n{to_text(_comparison(rows, result['judged_on'], folds, more))}")
     if (result.get("groups") or {}).get("groups"):
         lines.append(f"\n{to_text(_groups(settings.group or '', result['groups']['groups'], result['judged_on']))}")
     return "\n".join([*lines, *([result["verdict"]["sentence"]] if result["verdict"] else [])])
@@ -186,11 +206,14 @@ def _groups(column: str, rows: list[dict[str, Any]], judged_on: str) -> Grid:
         accuracy = NONE if row["accuracy"] is None else f"{row['accuracy']:.2f}"
         return [*map(Box, (row["name"], f"{row['n']}", accuracy, f"{row['mean_weight']:.2f}", f"{row['ess']:.0f}"))]
 
-    return Grid("Groups", list(map(Head, names)), list(map(line, rows)))
+    more = len(rows) - MOST_GROUPS
+    notes = [f"The largest {MOST_GROUPS} of {len(rows):,} groups; result.json has all."] if more > 0 else []
+    shown = sorted(rows, key=lambda row: -row["n"])[:MOST_GROUPS] if more > 0 else rows
+    return Grid("Groups", list(map(Head, names)), list(map(line, shown)), notes)
 
 
-def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
-    """The run and its alternatives; differences are those on the held-out samples."""
+def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int, more: bool) -> Grid:
+    """The run and its alternatives, with differences on held-out samples; ``more``: say how to use more of these."""
     names = ("method", judged_on, "held out", "difference", "95% interval")
 
     def line(row: dict[str, Any]) -> list[Box]:
@@ -206,6 +229,10 @@ def _comparison(rows: list[dict[str, Any]], judged_on: str, folds: int) -> Grid:
     if len(rows) > 3:
         notes[0] += f" The intervals of all but {rows[1]['method']} hold together."
     notes.append(f"{meanings}.")
+    if more:
+        notes.append(
+            f"--resume --compare --folds {FOLDS} compares on all trusted samples: {FOLDS} trainings of each method."
+        )
     if folds > 1:
         notes.insert(
             0, f"Means of {folds} trainings of each method, each without a different part of the trusted samples."

@@ -133,8 +133,9 @@ def _duplicates(train: Samples | ImageFiles, trusted: Samples | ImageFiles, prog
     figures = {"copies": len(copies), "other_label": copies.count(False)}
     text = "no training sample is an exact copy of a trusted sample"
     if copies:
-        text = f"{len(copies)} of the training samples repeat a trusted sample exactly, {copies.count(False)} with "
-        text += "another label: remove the copies, or held-out samples are trained on and their accuracy is too high"
+        repeat = "training sample repeats" if len(copies) == 1 else "training samples repeat"
+        text = f"{len(copies):,} {repeat} a trusted sample exactly, {copies.count(False):,} with another label"
+        text += ": remove the copies, or held-out samples are trained on and their accuracy is too high"
     return Finding("duplicates", bool(copies), text, figures)
 
 
@@ -170,17 +171,19 @@ def _words(found: Distance) -> str:
 
 def _enough(trusted: int, hold_out: float) -> Finding:
     """What gain of accuracy the held-out samples can show."""
-    held_out = round(hold_out * trusted)
+    share = round(hold_out * trusted)
+    held_out = share if share >= LEAST_HELD_OUT else 0
     needed = {gain: pairs_needed(gain, DISAGREEMENT) for gain in GAINS}
     shown = next((gain for gain in GAINS if needed[gain] <= held_out), None)
     figures = {"held_out": held_out, "needed": {f"{100 * gain:g}": count for gain, count in needed.items()}}
     counts = ", ".join(f"{count:,} for {100 * gain:g} points" for gain, count in needed.items())
     enough = "too few to show a gain of 20" if shown is None else f"enough to show a gain of {100 * shown:g}"
     text = f"{held_out} of {trusted} are held out, {enough} points over another method"
-    few = held_out < LEAST_HELD_OUT or shown is None
+    if held_out == 0:
+        text = f"none of {trusted} is held out, as {hold_out:.0%} would be fewer than {LEAST_HELD_OUT}"
     return Finding(
         "trusted samples",
-        few,
+        shown is None,
         f"{text}. Held-out samples needed: {counts}. adiw run --compare --folds 5 holds out each trusted sample once",
         figures,
     )

@@ -17,6 +17,7 @@ from adiw.experiments.settings import Settings, SettingsError
 from adiw.shifts import Shifted, check_trusted, parse, read_indices
 
 LOOKED_AT = 20  # images whose size is read
+TRUSTED = "trusted"  # a likely name of a file or folder of trusted samples
 LEAST_HELD_OUT = 20  # samples; each of fewer ones is more than five points of accuracy, and the choice mostly chance
 
 
@@ -143,13 +144,24 @@ def _shift(
     none if a trusted_folder has them."""
     elsewhere = named is not None or settings.trusted_folder is not None
     if settings.shift == "none" and not elsewhere and not settings.trusted:
-        raise SettingsError(
-            "no trusted samples are given: name their positions in a --trusted-file, give a --trusted-folder of "
-            "images, or draw some with --trusted if all labels are correct"
-        )
+        raise SettingsError(f"no trusted samples are given: {_how_to_trust(settings)}")
     x = train.x if isinstance(train, Samples) else None
     shifted = parse(settings.shift).apply(x, train.y, num_classes, 0 if elsewhere else settings.trusted, generator)
     return shifted if named is None else replace(shifted, trusted=named)
+
+
+def _how_to_trust(settings: Settings) -> str:
+    """How to give trusted samples; names a file or folder beside the training data that seems to have them."""
+    path = None if settings.path is None else Path(settings.path)
+    if path is not None and path.is_dir():
+        names = [f"{TRUSTED}{suffix}" for suffix in TABLES] if settings.dataset == "csv" else [TRUSTED]
+        option = "--trusted-file" if settings.dataset == "csv" else "--trusted-folder"
+        for found in (path / name for name in names if (path / name).exists()):
+            return f"are they those in {found}? Then add {option} {found}"
+    return (
+        "name their positions in a --trusted-file, which for a table may also be a table of trusted rows, give a "
+        "--trusted-folder of images, or draw some with --trusted if all labels are correct"
+    )
 
 
 def _held_out_positions(y: Tensor, settings: Settings) -> tuple[Tensor, Tensor] | None:

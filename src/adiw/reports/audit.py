@@ -38,7 +38,7 @@ def title_of(folder: Path) -> str:
 
 def sentences(audit: Audit) -> list[str]:
     """What to do, what the ranking is, and how good it is where that is known."""
-    found = [cutoff_line(audit), f"{len(audit.order)} training samples, least trusted first.{_disagreements(audit)}"]
+    found = [audit.advice, f"{len(audit.order)} training samples, least trusted first.{_disagreements(audit)}"]
     if audit.classes:
         found.append(
             "Trust is the geometric mean, over training, of the network's probability of the given label: "
@@ -50,22 +50,6 @@ def sentences(audit: Audit) -> list[str]:
         )
     found.append(f"The number of a sample is its {audit.numbering}.")
     return [*found, quality_line(audit)]
-
-
-def cutoff_line(audit: Audit) -> str:
-    """How many samples to check, or why that is not known."""
-    if audit.trusted is None:
-        return "No cut-off is suggested: the trusted samples were not trained on, so their losses are not comparable."
-    if not len(audit.trusted.unseen):
-        return (
-            "No cut-off is suggested: to compare losses by a network that was not trained on the sample, inputs must "
-            "be numbers or images, or the first epoch must have 100 steps or more."
-        )
-    if audit.cutoff is None:
-        count = len(audit.trusted.unseen)
-        evidence = f"the losses of {count} trusted samples are no clear evidence of wrong labels"
-        return f"No cut-off is suggested: {evidence}. If there are some, they come first."
-    return str(audit.cutoff)
 
 
 def quality_line(audit: Audit) -> str:

@@ -156,11 +156,13 @@ def _data(settings: Mapping[str, Any]) -> str:
 
 
 def _rows(runs: Sequence[Trial]) -> list[str]:
-    """The method of each run, with the settings in which runs of one method differ: those are not other seeds."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    """The method of each run, with the settings in which its runs on the same data differ: these are not seeds."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs:
-        groups.setdefault(run.method, []).append(run.settings)
-    varied = {method: _varied(settings) for method, settings in groups.items()}
+        groups.setdefault((run.method, _data(run.settings)), []).append(run.settings)
+    varied: dict[str, dict[str, None]] = {}
+    for (method, _), settings in groups.items():
+        varied.setdefault(method, {}).update(dict.fromkeys(_varied(settings)))
     texts = [", ".join(f"{key} {run.settings.get(key)}" for key in varied[run.method]) for run in runs]
     return [f"{run.method} ({text})" if text else run.method for run, text in zip(runs, texts, strict=True)]
 

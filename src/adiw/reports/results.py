@@ -43,6 +43,14 @@ class Trial:
         return self.record.get("reason")
 
     @property
+    def short_reason(self) -> str | None:
+        """The reason without the message of an alarm, which a page shows above."""
+        text = self.reason
+        for alarm in self.record.get("alarms") or []:
+            text = text and text.removesuffix(f": {alarm['message']}")
+        return text
+
+    @property
     def settings(self) -> dict[str, Any]:
         return self.record.get("settings") or {}
 

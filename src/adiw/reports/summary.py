@@ -14,8 +14,10 @@ def sentences(results: Results) -> list[str]:
         found = _one_run(results.trials[0])
     else:
         found = [_progress(results), *(_best(results, column) for column in results.columns), _verdict(results)]
-        compared = [trial for _, trial in first_runs(results) if is_compared(trial)]
-        found += [f"The compared run of {trial.method}: {text}" for trial in compared for text in _one_run(trial)[1:]]
+        for cell, trial in first_runs(results):
+            if is_compared(trial):
+                data = f" on {cell.column}" if len(results.columns) > 1 else ""
+                found += [f"The compared run of {trial.method}{data}: {text}" for text in _one_run(trial)[1:]]
     return [text for text in (*found, _against_paper(results)) if text]
 
 
@@ -85,7 +87,7 @@ def _majority(trial: Trial, accuracy: float) -> str:
 
 def _one_run(trial: Trial) -> list[str]:
     """Status, accuracy and weights at the end of a single run."""
-    why = f": {trial.reason}" if trial.reason else ""
+    why = f": {trial.short_reason}" if trial.short_reason else ""
     found = [f"One run, {'finished' if trial.status == 'done' else trial.status}{why}."]
     accuracy, epochs = trial.mean("accuracy"), len(trial.curves.get("accuracy", []))
     if accuracy is not None:

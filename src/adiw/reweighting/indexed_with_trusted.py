@@ -20,10 +20,17 @@ def is_map_style(dataset: object) -> bool:
 
 
 class TrustedSamples(Dataset[Any]):
-    """The trusted samples of an ``Indexed`` training set, and ``index`` (m,), their positions in it."""
+    """The trusted samples of an ``Indexed`` training set, and ``index`` (m,), their positions in it.
+
+    ``train_set`` is that training set, in the process that made it: copies, such as those of workers, are without it.
+    """
 
     def __init__(self, dataset: Any, index: Tensor) -> None:
         self.dataset, self.index = dataset, index
+        self.train_set: Indexed | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "train_set": None}
 
     def __len__(self) -> int:
         return len(self.index)
@@ -59,6 +66,8 @@ class Indexed(Dataset[Any]):
             )
         self.dataset = dataset
         self.joined = None if trusted is None else _join(dataset, trusted)
+        if self.joined is not None:
+            self.joined.train_set = self
         # Position in the training set -> number of the trusted sample there.
         self._number = {} if self.joined is None else {p: j for j, p in enumerate(self.joined.index.tolist())}
 

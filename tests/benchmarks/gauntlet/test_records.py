@@ -46,6 +46,18 @@ def test_a_cut_line_is_lost_alone(tmp_path: Path) -> None:
     assert [seed for _, _, seed in records.read(TASKS, path)] == [0, 2]
 
 
+def test_records_that_are_not_wanted_are_removed(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    for seed in range(3):
+        records.append(record(seed=seed), path)
+    before = path.stat().st_mtime_ns
+    assert len(records.keep(path, lambda row: True)) == 3
+    assert path.stat().st_mtime_ns == before
+    assert records.keep(path, lambda row: row["seed"] != 1) == [record(seed=0), record(seed=2)]
+    assert list(records.read(TASKS, path).values()) == [record(seed=0), record(seed=2)]
+    assert records.keep(tmp_path / "none.jsonl", lambda row: True) == []
+
+
 def test_a_record_counts_while_its_task_has_the_same_settings(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     records.append(record(), path)

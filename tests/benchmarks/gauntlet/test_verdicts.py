@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from adiw.reweighting.diagnostics import alarm_checks
+from adiw.reweighting.diagnostics.alarms import Alarm
 from benchmarks import audit
 from benchmarks.gauntlet import alarms, verdicts, watched
 from benchmarks.gauntlet.methods import METHODS
@@ -86,6 +88,14 @@ def test_the_alarms_of_a_training_are_recorded_with_their_truth(tiny: str) -> No
     assert record["figures"]["excess"] < 0.2
 
 
+def test_an_alarm_of_the_verdict_is_recorded(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Alarm("collapsed", "one class for all")
+    monkeypatch.setattr(alarm_checks, "collapse_in_training", lambda *counts: [found])
+    (record,) = watched.judge([(tiny, "default", 0, 5, 0)], Sources())
+    assert isinstance(record, dict)
+    assert record["alarms"] == ["collapsed"]
+
+
 def test_faults_are_those_of_the_test_samples_and_the_true_labels(tiny: str) -> None:
     split = TASKS[tiny].splits(Sources(), 0)[0]
 
@@ -149,13 +159,31 @@ def test_what_is_recorded_is_not_run_again(tmp_path: Path, capsys: pytest.Captur
         "alarms": [],
         "faults": {alarms.UNIFORM: False},
     }
-    made = head | {"settings": {"task": TASKS["cancer"].settings(), "references": ["uniform"]}}
+    own = {"task": TASKS["cancer"].settings(), "method": watched.method_settings("default")}
+    made = head | {"settings": own | {"references": ["uniform"]}}
     results = tmp_path / "verdicts.jsonl"
     results.write_text(json.dumps(made) + "\n")
     words = ["--task", "cancer", "--method", "default", "--folds", "1", "--results", str(results)]
     verdicts.main(words)
     assert "verdicts: 1; helps 1" in capsys.readouterr().out
     assert len(results.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("module", "name"), [(verdicts, "default"), (audit, "adiw")])
+def test_records_of_an_older_default_are_removed_and_made_again(
+    module: Any, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = {"task": TASKS["cancer"].settings(), "method": watched.method_settings("default")}
+    records = [
+        {"task": "cancer", "method": name, "seed": seed, "folds": 5, "fold": 0, "settings": settings}
+        for seed, settings in enumerate([own, own | {"method": "an older one"}, {"task": own["task"]}])
+    ]
+    assert [module.is_fresh(record) for record in records] == [True, False, False]
+    results = tmp_path / "records.jsonl"
+    results.write_text("".join(json.dumps(record) + "\n" for record in records[1:]))
+    module.main(["--task", "cancer", "--method", name, "--seeds", "3", "--budget", "0s", "--results", str(results)])
+    assert "2 records of other settings are removed from records.jsonl" in capsys.readouterr().out
+    assert results.read_text() == ""
 
 
 def test_a_budget_that_is_spent_leaves_runs_to_the_next_command(

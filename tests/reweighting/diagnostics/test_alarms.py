@@ -63,6 +63,13 @@ def test_a_rare_class_that_is_predicted_too_rarely_is_no_collapse() -> None:
     assert names(alarms.collapse(torch.tensor([9850, 150]), torch.tensor([9400, 600]), 9450)) == ["collapsed"]
 
 
+@pytest.mark.parametrize("others", [8, 14, 18])
+def test_a_class_of_one_in_twenty_that_is_never_predicted_is_no_collapse(others: int) -> None:
+    """19 and more of 200 labels are not of the most frequent class in 0.6% of the draws."""
+    assert alarms.collapse(torch.tensor([200, 0]), torch.tensor([200 - others, others]), 200 - others) == []
+    assert names(alarms.collapse(torch.tensor([200, 0]), torch.tensor([181, 19]), 181)) == ["collapsed"]
+
+
 def test_few_samples_do_not_hide_a_collapse() -> None:
     """Of 160 predictions, 150 for one class may be those of a network that predicts it in 96% of the cases."""
     assert names(alarms.collapse(torch.tensor([150, 10]), torch.tensor([126, 34]), 128)) == ["collapsed"]

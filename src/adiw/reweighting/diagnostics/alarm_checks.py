@@ -1,4 +1,4 @@
-"""The alarms of a training loop, checked in each call of ``summary``."""
+"""The alarms of a training loop, checked in each call of ``summary``, and in ``verdict`` on held-out samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from adiw.argument_checks import kind_of
 from adiw.matching.weight_limits import effective_sample_size
 from adiw.reweighting.diagnostics import alarms, alarms_by_class
 from adiw.reweighting.diagnostics.alarms import Alarm
-from adiw.reweighting.diagnostics.evaluation_pass import evaluate_dataset
+from adiw.reweighting.diagnostics.collapse_in_training import collapse_in_training, training_predictions
+from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_dataset
+from adiw.reweighting.progress import OnProgress
 from adiw.reweighting.sample_record import EARLY_STEPS
 from adiw.reweighting.summary import Groups, Summary, group_rows
 from adiw.user_code import warn_user
@@ -20,6 +22,7 @@ from adiw.user_code import warn_user
 if TYPE_CHECKING:
     from adiw.reweighting.adiw import ADIW
 
+Labelled = tuple[Tensor, Tensor]  # labels and predicted classes of the same samples, (m,)
 MOST_SUMMARIES = 64  # whose accuracies are kept: of more, every second is dropped
 MOST_TRUSTED = 256  # trusted samples that a summary evaluates, where they are not trained on
 
@@ -57,11 +60,34 @@ class AlarmChecks:
             if len(labels):
                 strata = alarms_by_class.strata_of(labels, predicted)
                 found += alarms_by_class.group_alarms(weights, numbers[known.cpu()], strata, names)
+        self._warn(found)
+        return replace(summary, alarms=tuple(found), groups=tables)
+
+    def check_held_out(
+        self, method: ADIW, held_out: EvaluatedSamples, trusted: Labelled | None, progress: OnProgress
+    ) -> tuple[Alarm, ...]:
+        """Whether the network has collapsed, from held-out samples, other ``trusted`` ones, and training samples."""
+        if held_out.targets is None or held_out.predicted is None or method.weight_state.seen_steps <= EARLY_STEPS:
+            return ()
+        given, unseen = held_out.targets.long(), held_out.predicted.long()
+        found = alarms.collapse(*alarms.class_counts(unseen, given), int((unseen == given).sum()))
+        predicted = None if found else training_predictions(method, progress)
+        if predicted is not None:
+            unseen_given = given
+            if trusted is not None:
+                labels, shown = (x[trusted[0] >= 0].long() for x in trusted)
+                given = torch.cat([given, labels])
+                if not method.record.joined:  # their predictions are of samples that are not trained on
+                    unseen, unseen_given = torch.cat([unseen, shown]), given
+            found = collapse_in_training(predicted, given, unseen, unseen_given)
+        self._warn(found)
+        return tuple(found)
+
+    def _warn(self, found: list[Alarm]) -> None:
         for alarm in found:
             if alarm.name not in self.raised:
                 self.raised.add(alarm.name)
                 warn_user(str(alarm))
-        return replace(summary, alarms=tuple(found), groups=tables)
 
     def _class_alarms(self, method: ADIW, labels: Tensor, predicted: Tensor, weights: Tensor) -> list[Alarm]:
         """Alarms from predicted classes, and from the weights of the classes."""
@@ -81,7 +107,7 @@ class AlarmChecks:
         return found + alarms_by_class.class_alarms(weights, labels, predicted, given, right)
 
 
-def trusted_predictions(method: ADIW) -> tuple[Tensor, Tensor] | None:
+def trusted_predictions(method: ADIW) -> Labelled | None:
     """(labels, predicted classes) of trusted samples, (m,); None if unknown.
 
     Trusted samples that are trained on have those of their training passes, -1 before the first. Others are

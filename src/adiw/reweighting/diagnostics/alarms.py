@@ -18,12 +18,17 @@ from adiw.reweighting.diagnostics.significance import binomial_tail, paired_mean
 LEVEL = 0.001  # chance that a test raises an alarm where nothing is wrong
 ONE_CLASS = 0.95  # share of one predicted class from which a network has collapsed
 NOT_EXCLUDED = 0.05  # least p-value of this share: so few predictions may be of a network that has collapsed
+MIX_LEVEL = 0.01  # chance that labels of which one class has ``ONE_CLASS`` seem to have less of it
 LARGE_SHARE = 0.1  # of the samples: smaller differences of class shares are not reported
 SMALL_FALL = 0.02  # of the accuracy: a smaller fall is not reported
 FALL_LEVEL = 0.005  # of the test of this fall, which needs the training accuracy to rise as well
 PARTS = 5  # of a training that are compared: fewer summaries raise no alarm
 LEAST_ESS = 0.05  # share of the training set: with less, a few samples have all the weight
 MEAN_RANGE = (0.1, 10.0)  # of the weights, whose mean should be near one
+AFTER_COLLAPSE = (
+    "lower the learning rate or train for longer; if a training without weights does not collapse, leave divergence "
+    "unset for the default, or lower step_size"
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
 
     It predicts one class nearly always, or is worse than the most frequent class: ``right`` of the samples are
     predicted correctly. A class that most labels have is predicted as often without any fault: the labels must have
-    the other classes significantly more often, and twice as often.
+    the other classes significantly more often, and twice as often, and more often than 1 - ``ONE_CLASS``.
 
     >>> print(collapse(torch.tensor([98, 2]), torch.tensor([60, 40]), 61)[0].message[:58])
     class 0 is predicted for 98% of the samples, but 60% of th
@@ -140,18 +145,23 @@ def collapse(predicted: Tensor, given: Tensor, right: int, names: Sequence[str] 
     other_predicted, other_given = (total - int(counts[top]) for counts in (predicted, given))
     often = binomial_tail(other_predicted, total, 1 - ONE_CLASS) >= NOT_EXCLUDED
     rare = binomial_tail(other_given, total, max(1 - share, 1 / total)) < LEVEL and other_given > 2 * other_predicted
-    advice = (
-        "lower the learning rate or train for longer; if a training without weights does not collapse, leave "
-        "divergence unset for the default, or lower step_size"
-    )
-    if often and rare:
+    if often and rare and has_other_classes(other_given, total):
         labelled = f"{float(given[top]) / total:.0%} of them have this label"
         what = f"class {name_of(top, names)} is predicted for {share:.0%} of the samples, but {labelled}"
-        return [Alarm("collapsed", f"{what}: {advice}")]
+        return [Alarm("collapsed", f"{what}: {AFTER_COLLAPSE}")]
     if right < majority * total and binomial_tail(total - right, total, 1 - majority) < LEVEL:
         what = f"the accuracy, {right / total:.1%}, is below the {majority:.1%} of always predicting class"
-        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {advice}")]
+        return [Alarm("collapsed", f"{what} {name_of(most, names)}: {AFTER_COLLAPSE}")]
     return []
+
+
+def has_other_classes(others: int, total: int) -> bool:
+    """Whether ``others`` of the labels show that one class has less than ``ONE_CLASS`` of them.
+
+    >>> has_other_classes(14, 200), has_other_classes(20, 200)
+    (False, True)
+    """
+    return binomial_tail(others, total, 1 - ONE_CLASS) < MIX_LEVEL
 
 
 def class_counts(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from adiw.argument_checks import kind_of
 from adiw.reweighting.diagnostics.alarm_checks import trusted_predictions
+from adiw.reweighting.diagnostics.alarms import Alarm
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_dataset
 from adiw.reweighting.diagnostics.significance import (
     CONFIDENCE,
@@ -75,7 +76,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence with figures, and the figures. ``str(verdict)`` is the sentence."""
+    """One sentence with figures, and the figures. ``str(verdict)`` is the sentence, with a line for each alarm."""
 
     sentence: str
     answer: Answer
@@ -83,13 +84,14 @@ class Verdict:
     after: Shift | None  # the same test with weights; None without a shift
     score: float | None  # of the model on the held-out samples
     comparison: list[Comparison] | None
+    alarms: tuple[Alarm, ...] = ()  # a network that has collapsed, where held-out samples were passed
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+        """Plain values for JSON; "alarms" only where there are some: runs of the command have their own."""
+        return {name: value for name, value in asdict(self).items() if name != "alarms" or value}
 
     def __str__(self) -> str:
-        return self.sentence
+        return "\n".join([self.sentence, *map(str, self.alarms)])
 
 
 def verdict_of(
@@ -111,11 +113,11 @@ def verdict_of(
     if held_out is None:
         return make_verdict(shift, after)
 
-    def evaluated(name: str, model: Any) -> EvaluatedSamples:
-        def tell(what: str, done: int, total: int) -> None:
-            progress(f"{name}: {what}", done, total)
+    def tell(name: str) -> OnProgress:
+        return lambda what, done, total: progress(f"{name}: {what}", done, total)
 
-        return evaluate_dataset(method.evaluator, model, held_out, progress=tell)
+    def evaluated(name: str, model: Any) -> EvaluatedSamples:
+        return evaluate_dataset(method.evaluator, model, held_out, progress=tell(name))
 
     own = evaluated("model", method.evaluator.model)
     others = {name: evaluated(name, model) for name, model in (references or {}).items()}
@@ -124,7 +126,9 @@ def verdict_of(
         return make_verdict(shift, after, float(own.losses.double().mean()), compared or None, "mean loss")
     right = {name: other.right for name, other in others.items() if other.right is not None}
     compared = compare_rates(own.right, right)
-    return make_verdict(shift, after, 100 * float(own.right.double().mean()), compared or None)
+    found = method.alarm_checks.check_held_out(method, own, trusted, tell("training samples"))
+    made = make_verdict(shift, after, 100 * float(own.right.double().mean()), compared or None)
+    return replace(made, alarms=found)
 
 
 def find_shift(
