@@ -61,8 +61,8 @@ class Covariate:
         weights = torch.ones(len(y), dtype=torch.float64, device=y.device)
         for part, bias, mean in zip(parts, biases, means, strict=True):
             probability, is_trusted = min(means) * bias / mean, kept[part]
-            drawn = is_trusted.clone()
-            drawn[~is_trusted] = systematic(probability[~is_trusted], generator)
+            uniform = torch.rand(len(part), generator=generator, device=generator.device, dtype=torch.float64)
+            drawn = is_trusted | (uniform.to(y.device) < probability)
             kept[part] = drawn
             weights[part] = importance(probability, int(is_trusted.sum()), drawn)
         everything = Shifted(torch.arange(len(y), device=y.device), y, y, index, weights.float())
@@ -76,19 +76,20 @@ class Covariate:
 class ClassConditional(Covariate):
     """Within each class, samples with a small first principal component are rarer in training.
 
-    Every class loses the same fraction. With s_y(x) the standardised first principal component within the class and
-    a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), with means over the untrusted samples of the class,
+    Every class loses the same fraction, apart from chance. With s_y(x) the standardised first principal component
+    within the class and a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), with means over the untrusted
+    samples of the class,
 
         P(keep | x, y) = f a(x) / mean(a),    f = min_y mean(a), the largest share that every class can keep;
         q(x, y) = t_y/n_y + (1 - t_y/n_y) P(keep | x, y),    w = 1 / q, mean one over each class.
 
-    Trusted: as for ``Covariate``. Systematic sampling fixes the class sizes up to two samples. The only
-    approximation: mean(a) excludes the trusted samples, an error of order sqrt(t_y) / n_y.
+    Trusted: as for ``Covariate``. The only approximation: mean(a) excludes the trusted samples, an error of order
+    sqrt(t_y) / n_y.
 
     >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
     >>> shifted = ClassConditional(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))
     >>> bool(x[shifted.keep].mean() > 0.2), shifted.y.bincount()
-    (True, tensor([282, 282]))
+    (True, tensor([281, 277]))
     """
 
     def _parts(self, y: Tensor) -> list[Tensor]:
@@ -147,25 +148,6 @@ def keep_probability(score: Tensor, strength: float) -> Tensor:
     # The logarithm keeps the ratio exact where every sigmoid is tiny.
     log_probability = torch.nn.functional.logsigmoid(strength * score)
     return (log_probability - log_probability.max()).exp()
-
-
-def systematic(probability: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw each i with exactly ``probability_i``, and a fixed number of samples in all.
-
-    Systematic sampling in random order: the cumulative sum of the probabilities starts at u ~ U(0, 1), and i is
-    drawn when its step crosses an integer. The number drawn is sum(probability), rounded down or up. ``(n,)`` to
-    ``(n,)`` bool.
-
-    >>> systematic(torch.full((10,), 0.3), torch.Generator().manual_seed(0)).sum()
-    tensor(3)
-    """
-    order = torch.randperm(len(probability), generator=generator, device=generator.device).to(probability.device)
-    start = torch.rand(1, generator=generator, device=generator.device, dtype=torch.float64)
-    steps = torch.cat([start.to(probability.device), probability[order].double()])
-    passed = steps.cumsum(0).floor()
-    drawn = torch.zeros(len(probability), dtype=torch.bool, device=probability.device)
-    drawn[order] = passed[1:] > passed[:-1]
-    return drawn
 
 
 def importance(probability: Tensor, trusted: int, kept: Tensor) -> Tensor:
