@@ -57,6 +57,12 @@ class IndexedRows(Dataset[Any]):
         read: SkorchBatch = batch
         return read
 
+    @staticmethod
+    def with_index(batch: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """(x, target, index), the form of ``adiw.Indexed``."""
+        x, (target, index) = batch
+        return x, target, index
+
 
 def dense(x: Rows, index: NDArray[np.int64]) -> Tensor:
     """A copy of the rows at ``index`` as a tensor."""

@@ -102,6 +102,7 @@ class Features:
         self._hook: RemovableHandle | None = None
 
     def attach(self, model: nn.Module) -> None:
+        """Register a hook on the layer of this model."""
         if self.layer is None:
             return
         # torch.compile adds the level "_orig_mod" to names; users write names without it.
@@ -160,6 +161,7 @@ class Features:
         return torch.where(known, targets.long(), -1)
 
     def class_factor(self, group: Tensor) -> Tensor | None:
+        """The ratio r_y of each sample's class, (n,); None without ``class_prior``."""
         if self.class_prior is None:
             return None
         self.class_prior = self.class_prior.to(group.device)
