@@ -589,7 +589,7 @@ def test_the_audit_of_a_regression_is_in_the_units_of_y() -> None:
 
 
 @untrusted
-def test_without_trusted_rows_the_last_pass_alone_ranks(blobs: Noisy) -> None:
+def test_rows_are_ranked_without_trusted_ones_too(blobs: Noisy) -> None:
     data = scaled(blobs)
     model = small(epochs=3).fit(data.X, data.given)
     found = audited(model, data.X, data.given != data.true)

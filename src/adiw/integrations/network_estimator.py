@@ -166,14 +166,13 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _trained_method(self, rows: Rows, progress: Progress) -> ADIW | Uniform:
         """The weighting method at the end of ``fit``."""
-        if progress.weights is None:
-            return Uniform(self.net_.module_, self.net_.criterion_, None, len(progress.targets))
         transform = copy.deepcopy(self.match_on)
         with warnings.catch_warnings():  # of trusted samples: ``fit`` has issued them
             warnings.simplefilter("ignore")
             method = self._reweight(self.net_, rows, progress.targets, progress, transform, seed=0)
         if isinstance(transform, Features):
             transform.detach()
+        assert progress.weights is not None  # set by ``fit``
         method.load_state_dict(progress.weights)
         return method
 
@@ -253,7 +252,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         net = self._net(rows.shape).initialize() if progress.random is None else self.net_
         epochs, steps = self._length(len(roles.train))
         net.set_params(max_epochs=epochs, verbose=int(self.verbose))
-        reweight = None if not len(roles.matched) else self._reweight(net, rows, targets, progress, transform, seed)
+        reweight = self._reweight(net, rows, targets, progress, transform, seed)
         # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
         drawn = min(len(roles.train), steps * int(self.batch_size))
         train_rows = IndexedRows(rows, targets, roles.train, drawn)
@@ -281,8 +280,11 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _reweight(
         self, net: ReweightedNet, rows: Rows, targets: NDArray[Any], progress: Progress, transform: Any, seed: int
-    ) -> ADIW:
+    ) -> ADIW | Uniform:
+        """ADIW; without trusted samples to match, weights of one."""
         matched = progress.roles.matched
+        if not len(matched):
+            return Uniform(net.module_, net.criterion_, None, len(targets))
         trusted: Any = TensorDataset(dense(rows, matched), torch.from_numpy(targets[matched]))
         return ADIW(
             net.module_,
