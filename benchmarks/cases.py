@@ -15,7 +15,7 @@ from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments.methods import method_name
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import Splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from adiw.reweighting.cuda_graphs import WARM_UP
 from adiw.reweighting.sample_record import EARLY_STEPS
 
@@ -90,8 +90,8 @@ class Case:
 
     def __post_init__(self) -> None:
         self.before = self._memory(start=True)
-        log = None if self.engine == "eager" else self.log.append
-        self.job = TrainingRun(self.settings, self.splits, self.device, self.workers, log, self.engine == "compiled")
+        how = {"capture": self.engine != "eager", "compiled": self.engine == "compiled", "log": self.log.append}
+        self.job = TrainingRun(self.settings, self.splits, Engine(self.device, self.workers, **how))
         self.loader = self.job.loop.loader
         self.timer = DeviceTimer(self.device)
         val_schedule = getattr(self.job.reweight, "val_schedule", None)

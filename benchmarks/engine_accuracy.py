@@ -19,7 +19,7 @@ import torch
 
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from engine import CANDIDATES, TODAY, Candidate
 from record import RESULTS, Record, describe, first_line
 
@@ -29,7 +29,7 @@ LAST = 3  # epochs whose accuracy is averaged
 def train(candidate: Candidate, given: dict[str, Any], splits: Splits, device: torch.device) -> dict[str, Any]:
     """The accuracy and the seconds of a run."""
     compiled, notes = candidate.engine == "compiled", []
-    job = TrainingRun(resolve(given), splits, device, 1, notes.append, compiled)
+    job = TrainingRun(resolve(given), splits, Engine(device, 1, compiled=compiled, log=notes.append))
     with job.on_stream():
         candidate.change(job)
     for _ in range(job.epochs):

@@ -28,9 +28,10 @@ from adiw.experiments.local_executor import LocalExecutor
 from adiw.experiments.recipes import Part, Planned, plan
 from adiw.experiments.recipes import load as load_recipe
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import Engine, Interrupted
+from adiw.experiments.run import Interrupted
 from adiw.experiments.shared_gpu import shared_gpu
 from adiw.experiments.sweep import Sweep
+from adiw.experiments.training_run import Engine
 from record import RESULTS, Record, describe, first_line
 
 RECIPE, ROW, COLUMN, DATASET = "fmnist-noise-ours", "ADIW-KL", "0.4 symmetric", "fashion-mnist"

@@ -14,10 +14,10 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Generator, Tensor, nn
@@ -25,7 +25,8 @@ from torch.utils.data import TensorDataset
 
 import adiw
 from adiw.models import build
-from adiw.reweighting.cuda_graphs import WARM_UP, always_eager
+from adiw.reweighting import cuda_graphs
+from adiw.reweighting.cuda_graphs import WARM_UP
 from cases import collect
 from record import RESULTS, Record, describe
 from timing import Plan, Timed, Timer, interleave
@@ -128,7 +129,7 @@ class PlainLoop:
     def __call__(self, steps: int) -> float:
         """Seconds of a step; the trusted samples are evaluated in every fourth one."""
         steps = 4 * math.ceil(steps / 4)
-        with nullcontext() if self.graphs else always_eager():
+        with mock.patch.object(cuda_graphs, "ENABLED", self.graphs):
             for _ in range(4):
                 self.step()  # not timed: caches and clock rates recover from the other cases
             self._wait()

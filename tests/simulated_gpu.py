@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 from weakref import WeakKeyDictionary, WeakSet
 
 import pytest
@@ -27,6 +28,11 @@ class PretendCuda(Tensor):
     """A CPU tensor whose ``is_cuda`` is true: ``torch.tensor(...).as_subclass(PretendCuda)``."""
 
     is_cuda = True  # type: ignore[assignment]
+
+
+def always_eager() -> AbstractContextManager[Any]:
+    """Capture and replay nothing within this context."""
+    return mock.patch.object(cuda_graphs, "ENABLED", False)
 
 
 def pretend_to_record(
@@ -131,7 +137,7 @@ def simulate_graphs(monkeypatch: pytest.MonkeyPatch, state: Callable[[], list[Te
     monkeypatch.setattr(torch.cuda, "device", lambda _device: nullcontext())
     monkeypatch.setattr(batches, "host_can_read", lambda _values: False)
     for module in (cuda_graphs, adiw, look_ahead):
-        monkeypatch.setattr(module, "can_capture", lambda _device: not getattr(cuda_graphs._eager, "always", False))
+        monkeypatch.setattr(module, "can_capture", lambda _device: cuda_graphs.ENABLED)
     return log
 
 

@@ -30,10 +30,11 @@ from adiw.experiments.checked_io import DamagedError, read_lines
 from adiw.experiments.recipes import Planned
 from adiw.experiments.recipes import load as load_recipe
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.run_record import run_record
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import RESULTS, TIMING, Sweep
+from adiw.experiments.training_run import Engine
 from adiw.reports.audit import load_audit
 from adiw.reports.folders import read_results, read_run
 from adiw.reports.pictures import load_pictures

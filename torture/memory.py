@@ -20,8 +20,9 @@ from adiw import ADIW, DIVERGENCES, Features
 from adiw.divergences import Divergence, Wasserstein
 from adiw.engine.checkpoint import write_atomically
 from adiw.experiments.provenance import provenance
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
+from adiw.experiments.training_run import Engine
 from torture.commit import commit
 
 RESULTS = Path(__file__).parents[1] / "results" / "torture"

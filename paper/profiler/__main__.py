@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adiw.cli.console import one_line_errors, progress_bar
 from adiw.cli.run import device_named
-from adiw.experiments.run import WORKERS
+from adiw.experiments.training_run import WORKERS
 from adiw.reports.grid import to_text, write_grid
 from paper.profiler.plan import Plan, up_to
 from paper.profiler.profile import profile_all

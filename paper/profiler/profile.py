@@ -22,9 +22,9 @@ from adiw.experiments.methods import Context
 from adiw.experiments.methods import find as find_method
 from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
 from adiw.experiments.provenance import commit, provenance
-from adiw.experiments.run import WORKERS
 from adiw.experiments.settings import Settings
 from adiw.experiments.splits import Splits, load_splits
+from adiw.experiments.training_run import WORKERS
 from paper.profiler.implementations import check_method, find, with_installed_solver
 from paper.profiler.plan import Plan
 from paper.profiler.stages import STAGES, StagedStep

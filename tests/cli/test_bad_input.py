@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from adiw.data import fashion_mnist
 from adiw.engine import checkpoint
 from tests.cli.conftest import Command, Output
 from tests.cli.images import write_images, write_module
-from tests.data.files import idx_bytes, write_fashion
+from tests.data.files import write_fashion
 from tests.experiments.tables import write_table
 
 
@@ -148,23 +145,10 @@ def test_a_test_label_without_training_rows(adiw: Command) -> None:
     assert "found classes that the training file does not have: dog" in refused(adiw("run", *CSV))
 
 
-@pytest.mark.parametrize("damage", ["truncated", "digest", "label"])
-def test_fashion_mnist_that_is_not_as_published(adiw: Command, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
-    folder = write_fashion(Path("root"))
-    expected = {
-        "truncated": "train-images-idx3-ubyte.gz: expected an idx file of unsigned bytes",
-        "digest": "the file is damaged or not the official one; download it again",
-        "label": "train-labels-idx1-ubyte.gz: expected labels from 0 to 9, found 10",
-    }
-    if damage != "digest":
-        monkeypatch.setattr(fashion_mnist, "DIGESTS", dict.fromkeys(fashion_mnist.DIGESTS))
-    if damage == "truncated":
-        whole = gzip.decompress((folder / "train-images-idx3-ubyte.gz").read_bytes())
-        (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(whole[:-100]))
-    if damage == "label":
-        (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(np.array([3, 10, 9], np.uint8))))
+def test_fashion_mnist_that_is_not_as_published(adiw: Command) -> None:
+    write_fashion(Path("root"))
     output = adiw("run", "--dataset", "fashion-mnist", "--data-root", "root")
-    assert expected[damage] in refused(output)
+    assert "the file is damaged or not the official one; download it again" in refused(output)
 
 
 IMAGES = ["--dataset", "imagefolder", "--path", "img"]
@@ -200,12 +184,9 @@ def test_models_that_cannot_be_used(adiw: Command) -> None:
     output = adiw(
         "run", "--model", "odd_models:nameless", "--method", "adiw-kl", "--transform", "features", "--out", "c"
     )
-    assert (
-        "transform features needs a network with an attribute feature_layer that names its hidden layer"
-        in refused(output)
-    )
+    assert "features need a network with an attribute feature_layer that names its hidden layer" in refused(output)
     output = adiw("run", "--model", "odd_models:nameless", "--method", "two-step-kmm", "--epochs", 1, "--out", "d")
-    assert "a two-step method needs a network with the name of its hidden layer in feature_layer" in refused(output)
+    assert "features need a network with an attribute feature_layer that names its hidden layer" in refused(output)
 
 
 RUN = ["run", "--method", "uniform", "--epochs", 3, "--out", "r"]

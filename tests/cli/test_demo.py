@@ -17,9 +17,10 @@ import torch
 
 from adiw.cli import demo as demo_module
 from adiw.experiments.recipes import Planned
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
+from adiw.experiments.training_run import Engine
 from adiw.reports.folders import METHOD_ORDER
 from tests.child_processes import children, needs_proc, wait_until_ended
 from tests.cli.conftest import Command

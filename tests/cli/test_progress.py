@@ -10,8 +10,9 @@ from rich.progress import Progress
 
 from adiw.cli.console import on_bars, timed_lines, working
 from adiw.experiments import training_run
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
+from adiw.experiments.training_run import Engine
 from adiw.reweighting.diagnostics import quick_model
 
 

@@ -14,8 +14,9 @@ import torch
 
 from adiw.cli.console import StopRequest, one_line_errors
 from adiw.engine import checkpoint
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import HOLD_OUT, resolve
+from adiw.experiments.training_run import Engine
 from tests.cli.conftest import Command
 from tests.cli.images import write_images, write_module
 

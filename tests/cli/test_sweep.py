@@ -185,7 +185,7 @@ def test_settings_of_the_command_are_recorded_and_in_the_notes(adiw: Command) ->
     assert {(line["epochs"], line["settings"]["selection"], line["judged_on"]) for line in lines} == {
         (1, 100, "selection split")
     }
-    assert "Changed from the recipe: epochs = 1, selection = 100." in output.out
+    assert "Set on the command line: epochs = 1, selection = 100." in output.out
     assert "1 epochs" in table(output.out)["Uniform"]
     output = adiw("sweep", "mine.toml", *SMALL, "--out", "there")
     assert (output.code, output.out) == (2, "")

@@ -39,7 +39,7 @@ def test_load_uses_the_default_root(monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", DATASETS)
 def test_options_a_data_set_does_not_take_are_refused(name, tmp_path):
     with pytest.raises(DataError, match=f"{name} does not take"):
-        load(name, path=tmp_path, target="label", size=32, seed=1, verify=False)
+        load(name, path=tmp_path, target="label", size=32, broken="skip")
 
 
 @pytest.mark.parametrize("name", ["imagefolder", "csv"])

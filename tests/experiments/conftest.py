@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.training_run import Engine
 
 EPOCHS = 4
 

@@ -11,8 +11,8 @@ from adiw.experiments.executors import Executor, run_on
 from adiw.experiments.local_executor import LocalExecutor
 from adiw.experiments.recipes import Part, Planned, Recipe, load_file, plan
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import Engine
 from adiw.experiments.sweep import RESULTS, Sweep
+from adiw.experiments.training_run import Engine
 
 Ended = list[tuple[Planned, dict[str, Any]]]
 SAME = ("metrics.jsonl", "weights.npy", "weight_history.npy", "labels.npy", "config.json")

@@ -13,9 +13,10 @@ import torch
 from adiw.data import Samples
 from adiw.experiments.best_epoch import right_in_other_parts
 from adiw.experiments.compare import alternatives, compared_folds, comparison_rows, run_alternatives
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import Engine
 
 CPU = Engine(torch.device("cpu"))
 

@@ -13,10 +13,9 @@ import torch
 from adiw.baselines import Uniform
 from adiw.experiments import compilation, run
 from adiw.experiments.compilation import MEASURED, can_decide, what_pays
-from adiw.experiments.run import Engine
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from tests.counting import Counting
 
 CPU = torch.device("cpu")
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # from the compile
 def training(method: str, epochs: int, steps: int, seconds: float, **given: str) -> Any:
     """A run of so many epochs after two of them: of so many steps, which took so many seconds."""
     settings = resolve({"dataset": "digits", "method": method, **given})
-    made: Any = TrainingRun(settings, load_splits(settings), CPU, 0)
+    made: Any = TrainingRun(settings, load_splits(settings), Engine(CPU, 0))
     made.train_epochs, made.epoch, made.timing = epochs + 2, 2, [{"train_seconds": seconds}] * 2
     made.loop.loader = range(steps)
     return made

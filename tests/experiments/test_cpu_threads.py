@@ -10,9 +10,10 @@ import torch
 
 from adiw.experiments import cpu_threads, run
 from adiw.experiments.cpu_threads import choose_threads, idle_cores, operations
-from adiw.experiments.run import Engine, Interrupted
+from adiw.experiments.run import Interrupted
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import Engine
 
 CPU = torch.device("cpu")
 

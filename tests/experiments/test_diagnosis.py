@@ -14,9 +14,10 @@ import torch
 from adiw.data import DataError
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.diagnosis import raise_final_alarms
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
+from adiw.experiments.training_run import Engine, TrainingRun
 
 CPU = torch.device("cpu")
 
@@ -49,7 +50,7 @@ def test_a_collapsed_run_is_dead_and_its_files_are_kept(tmp_path: Path) -> None:
 def test_the_test_set_says_whether_a_network_has_collapsed(tmp_path: Path) -> None:
     """A run with that alarm is dead. Of the few held-out samples, one class may have nearly all by chance."""
     settings = resolve({"dataset": "csv", "path": table(tmp_path / "t.csv"), "trusted": 100, "epochs": 40})
-    training = Engine(CPU).start(settings, load_splits(settings), stop=lambda: False)
+    training = TrainingRun(settings, load_splits(settings), Engine(CPU))
     for _ in range(40):
         training.train_epoch()
     training.predict = lambda samples: torch.zeros(len(samples), dtype=torch.long)  # type: ignore[method-assign]
@@ -134,7 +135,7 @@ def test_weights_that_follow_a_group_are_reported(tmp_path: Path) -> None:
     path = grouped(tmp_path / "t.csv")
     given = {"dataset": "csv", "path": path, "trusted": 100, "epochs": 20, "group": "place"}
     settings = resolve(given)
-    training = Engine(CPU).start(settings, load_splits(settings), stop=lambda: False)
+    training = TrainingRun(settings, load_splits(settings), Engine(CPU))
     for _ in range(20):
         training.train_epoch()
     assert training.splits.groups is not None

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from adiw.experiments.epoch_evaluation import evaluate, in_batches
+from adiw.data import Samples
+from adiw.experiments.epoch_evaluation import BATCH, evaluate, read
 from tests.engine.small_problem import problem, same
 
 
@@ -24,7 +25,7 @@ def by_definition(model: nn.Module, x: Tensor, y: Tensor, k: int) -> int:
 def test_accuracy_is_as_defined(classes: int) -> None:
     model, x, y = problem(classes)
     before = copy.deepcopy(model)
-    first, five, loss = evaluate(model, in_batches(x, y, size=7)).sum(0).tolist()
+    first, five, loss = evaluate(model, zip(x.split(7), y.split(7), strict=True)).sum(0).tolist()
     assert first == by_definition(before, x, y, 1)
     assert five == by_definition(before, x, y, 5)
     assert 0 < first < len(y)
@@ -37,7 +38,7 @@ def test_accuracy_is_as_defined(classes: int) -> None:
 
 
 def test_batches_cover_every_sample() -> None:
-    x, y = torch.arange(10), torch.arange(10)
-    sizes = [len(part) for part, _ in in_batches(x, y, size=4)]
-    assert sizes == [4, 4, 2]
-    assert torch.equal(torch.cat([part for part, _ in in_batches(x, y, size=4)]), x)
+    samples = Samples(torch.arange(2.0 * BATCH + 2)[:, None], torch.zeros(2 * BATCH + 2, dtype=torch.int64))
+    found = [x for x, _ in read(samples, torch.device("cpu"), workers=0)]
+    assert [len(x) for x in found] == [BATCH, BATCH, 2]
+    assert torch.equal(torch.cat(found), samples.x)

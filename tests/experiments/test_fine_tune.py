@@ -12,10 +12,10 @@ from adiw.data import ImageFiles
 from adiw.engine.checkpoint import CheckpointError
 from adiw.experiments import training_run
 from adiw.experiments.checked_io import read_lines
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from tests.experiments.test_resume import assert_same_run, interrupted
 from tests.experiments.test_run import image_settings
 
@@ -47,13 +47,13 @@ def test_fine_tuning_follows_uniform_training(tmp_path: Path, monkeypatch: pytes
 def test_fine_tuning_trains_on_the_trusted_samples_in_small_batches() -> None:
     settings = resolve(GIVEN)
     splits = load_splits(settings)
-    loop = TrainingRun(settings, splits, CPU, 0).fine_tuning
+    loop = TrainingRun(settings, splits, Engine(CPU, 0)).fine_tuning
     assert loop is not None
     loader: Any = loop.loader
     assert torch.equal(loader.x, splits.trusted.x)  # type: ignore[union-attr]
     assert (loader.size, len(loader)) == (8, 12)
     plain = resolve({"method": "uniform"})
-    assert TrainingRun(plain, load_splits(plain), CPU, 0).fine_tuning is None
+    assert TrainingRun(plain, load_splits(plain), Engine(CPU, 0)).fine_tuning is None
 
 
 def test_fine_tuning_repairs_a_network_that_has_memorised_wrong_labels(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_fine_tuning_repairs_a_network_that_has_memorised_wrong_labels(tmp_path:
 
 def test_fine_tuning_begins_with_the_best_epoch_on_held_out_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = resolve({**GIVEN, "hold_out": 0.3})
-    training = TrainingRun(settings, load_splits(settings), CPU, 0)
+    training = TrainingRun(settings, load_splits(settings), Engine(CPU, 0))
     for _ in range(3):
         training.train_epoch()
     assert training.fine_tuning is not None
@@ -109,7 +109,7 @@ def test_images_of_a_trusted_folder_are_trained_on(tmp_path: Path, method: str) 
     folder = str(tmp_path / "trusted")
     settings = image_settings(tmp_path, method, trusted_folder=folder, epochs=2, fine_tune_epochs=2)
     splits = load_splits(settings)
-    job = TrainingRun(settings, splits, CPU, 0)
+    job = TrainingRun(settings, splits, Engine(CPU, 0))
     assert isinstance(job.train_set, ImageFiles)
     assert isinstance(splits.train, ImageFiles)
     assert isinstance(splits.trusted, ImageFiles)

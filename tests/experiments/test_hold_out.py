@@ -16,10 +16,10 @@ from adiw.experiments import best_epoch
 from adiw.experiments import splits as splits_module
 from adiw.experiments.best_epoch import BestEpoch
 from adiw.experiments.checked_io import read_array, read_lines
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import Splits, load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from adiw.models import build
 from tests.experiments.test_resume import assert_same_run, interrupted
 from tests.experiments.test_run import image_settings
@@ -117,7 +117,7 @@ def test_the_network_and_the_figures_of_the_best_epoch_are_kept(tmp_path: Path) 
 
     state, splits = checkpoint.load(tmp_path, CPU), splits_of(method="uniform")
     assert state is not None
-    job = TrainingRun(resolve({"hold_out": 0.3, "method": "uniform"}), splits, CPU, 0)
+    job = TrainingRun(resolve({"hold_out": 0.3, "method": "uniform"}), splits, Engine(CPU, 0))
     job.model.load_state_dict(state["best"]["model"])
     job.evaluation.queue()
     found = job.evaluation.row(job.evaluation.figures.flatten().tolist())

@@ -18,10 +18,10 @@ from adiw.experiments import run as run_module
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS
 from adiw.experiments.resume import position_of, restore, state_of
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
 from tests.experiments.test_run import image_settings
@@ -136,7 +136,7 @@ def test_a_begun_epoch_counts_when_the_length_changes(tmp_path: Path) -> None:
 
 def test_losses_that_were_not_finite_are_counted_from_the_start_of_the_epoch() -> None:
     settings = resolve({"method": "uniform", "epochs": 2})
-    job, resumed = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
+    job, resumed = (TrainingRun(settings, load_splits(settings), Engine(CPU, 0)) for _ in range(2))
     job.nonfinite = 3.0  # so many in earlier epochs
     restore(resumed, {**state_of(job), "position": position_of(job)})
     assert resumed.nonfinite == 3.0

@@ -21,10 +21,10 @@ from adiw.experiments.checked_io import read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS, find
 from adiw.experiments.model_and_optimizer import build_optimizer
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import Settings, SettingsError, resolve
 from adiw.experiments.splits import load_splits, without_augmentation
-from adiw.experiments.training_run import TrainingRun, reading, snapshot_epochs
+from adiw.experiments.training_run import Engine, TrainingRun, reading, snapshot_epochs
 from tests.cli.images import write_images
 from tests.experiments.conftest import EPOCHS, short
 from tests.experiments.tables import write_table
@@ -210,7 +210,7 @@ def test_the_audit_of_image_files_has_a_cutoff(tmp_path: Path, where: str) -> No
 @pytest.mark.parametrize("method", ["uniform", "val-only"])
 def test_images_are_augmented_for_training_alone(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
-    job = TrainingRun(settings, load_splits(settings), CPU, workers=0)
+    job = TrainingRun(settings, load_splits(settings), Engine(CPU, 0))
     assert len(job.train_set) == (12 if method == "uniform" else 6)
     looked, again = (torch.cat([x for x, _ in job.evaluation.batches(job.train_set)]) for _ in range(2))
     assert torch.equal(looked, again)
@@ -227,13 +227,13 @@ def test_images_are_augmented_for_training_alone(tmp_path: Path, method: str) ->
 @pytest.mark.parametrize("method", ["adiw-km", "adiw-kl", "diw", "l2r", "mw-net"])
 def test_workers_decode_trusted_images(tmp_path: Path, method: str) -> None:
     settings = image_settings(tmp_path, method, trusted=6)
-    job = TrainingRun(settings, load_splits(settings), CPU, workers=1)
+    job = TrainingRun(settings, load_splits(settings), Engine(CPU, 1))
     assert job.reweight.val_schedule.workers == 1
     assert job.reweight.val_schedule.cached is not None
 
 
 def test_trusted_samples_in_memory_need_no_workers() -> None:
-    job = TrainingRun(resolve({}), load_splits(resolve({})), CPU, workers=4)
+    job = TrainingRun(resolve({}), load_splits(resolve({})), Engine(CPU, 4))
     assert job.reweight.val_schedule.workers == 0
 
 
@@ -268,7 +268,7 @@ def test_both_optimizers_take_their_settings() -> None:
 )
 def test_a_divergence_takes_the_settings_that_it_has(method: str, given: dict[str, Any], divergence: object) -> None:
     settings = resolve({"method": method, **given})
-    assert TrainingRun(settings, load_splits(settings), CPU, 0).reweight.divergence == divergence
+    assert TrainingRun(settings, load_splits(settings), Engine(CPU, 0)).reweight.divergence == divergence
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 20, 21, 400])

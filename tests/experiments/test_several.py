@@ -14,8 +14,9 @@ from adiw.distributed.process_group import current_processes
 from adiw.engine import checkpoint
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.methods import METHODS
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import Settings, resolve
+from adiw.experiments.training_run import Engine
 from tests.gloo_processes import in_processes
 
 CPU = torch.device("cpu")

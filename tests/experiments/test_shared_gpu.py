@@ -11,8 +11,8 @@ import torch
 
 from adiw.cli.sweep import Where
 from adiw.experiments.recipes import Part, plan
-from adiw.experiments.run import Engine
 from adiw.experiments.shared_gpu import CONTROL, PIPES, processes_to_share, shared_gpu
+from adiw.experiments.training_run import Engine
 from tests.experiments.small_sweeps import small, sweep
 
 

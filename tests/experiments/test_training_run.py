@@ -13,7 +13,7 @@ import torch
 from adiw.experiments.resume import restore, state_of
 from adiw.experiments.settings import resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from adiw.reweighting.adiw import ADIW
 from tests.counting import Counting
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit")  # from the compile
 def test_what_is_compiled(given: dict[str, str], estimation: bool) -> None:
     settings = resolve({"dataset": "digits", **given})
     for asked in (False, True):
-        job = TrainingRun(settings, load_splits(settings), CPU, 0, compiled=asked)
+        job = TrainingRun(settings, load_splits(settings), Engine(CPU, 0, compiled=asked))
         assert (job.model._compiled_call_impl is not None) == asked
         assert translates(job.reweight) == (estimation and asked)
 
@@ -58,7 +58,7 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
     given = [{"method": "adiw-kl", **settings} for settings in given]
     settings = [resolve({"dataset": "digits", "epochs": 3, **some}) for some in given]
     jobs, plain = (
-        [TrainingRun(one, load_splits(one), CPU, 0, compiled=compiled) for one in settings]
+        [TrainingRun(one, load_splits(one), Engine(CPU, 0, compiled=compiled)) for one in settings]
         for compiled in (True, False)
     )
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_compiled_networks_of_a_process_keep_their_hidden_layers_apart(monkeypat
 
 def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
     settings = resolve({"dataset": "digits", "method": "adiw-kl"})
-    reweight = TrainingRun(settings, load_splits(settings), CPU, 0).reweight
+    reweight = TrainingRun(settings, load_splits(settings), Engine(CPU, 0)).reweight
     assert isinstance(reweight, ADIW)
     other = ADIW(torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="none"), [(torch.zeros(1), 0)], 3)
     assert reweight.val_schedule.every == other.val_schedule.every == 4
@@ -80,7 +80,7 @@ def test_the_default_is_every_fourth_step_for_loops_as_for_runs() -> None:
 
 def test_cudnn_benchmarks_its_algorithms_only_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = resolve({"dataset": "digits"})
-    job = TrainingRun(settings, load_splits(settings), CPU, 0)
+    job = TrainingRun(settings, load_splits(settings), Engine(CPU, 0))
     monkeypatch.setattr(job, "stream", object())  # as on a GPU
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # whatever ran before in this process
@@ -95,7 +95,7 @@ def test_cudnn_benchmarks_its_algorithms_only_within_a_run(monkeypatch: pytest.M
 def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> None:
     """A run that was begun on a CPU resumes where the learning rate is a tensor, as on a GPU."""
     settings = resolve({"dataset": "digits", "epochs": 2, "optimizer": optimizer, "lr": 0.01})
-    first, second = (TrainingRun(settings, load_splits(settings), CPU, 0) for _ in range(2))
+    first, second = (TrainingRun(settings, load_splits(settings), Engine(CPU, 0)) for _ in range(2))
     first.train_epoch()
     (group,) = second.optimizer.param_groups
     group["lr"] = torch.tensor(0.01)
@@ -110,5 +110,5 @@ def test_options_that_depend_on_the_device_are_not_restored(optimizer: str) -> N
 
 def test_torch_compile_may_cache_a_version_per_setting() -> None:
     settings = resolve({"dataset": "digits"})
-    TrainingRun(settings, load_splits(settings), CPU, 0, compiled=True)
+    TrainingRun(settings, load_splits(settings), Engine(CPU, 0, compiled=True))
     assert torch._dynamo.config.cache_size_limit >= 35  # as many as digits-widths has

@@ -14,10 +14,10 @@ from adiw.engine import loop
 from adiw.engine.preprocessing import NormalizedNetwork
 from adiw.experiments import two_step
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import SettingsError, resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from adiw.experiments.two_step import _hidden
 from adiw.reports.folders import read_run
 from tests.cli.images import write_images
@@ -66,7 +66,7 @@ def test_a_run_that_is_dead_before_its_first_epoch_is_recorded(tmp_path: Path) -
 
 def test_a_network_must_name_its_hidden_layer() -> None:
     model = NormalizedNetwork(nn.Linear(5, 3))
-    with pytest.raises(SettingsError, match="the name of its hidden layer in feature_layer"):
+    with pytest.raises(SettingsError, match="an attribute feature_layer that names its hidden layer"):
         _hidden(model, Samples(torch.zeros(2, 5), torch.tensor([0, 1])), 3, CPU)
 
 
@@ -77,6 +77,6 @@ def test_the_network_is_trained_with_the_settings(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(loop, "clip_grad_norm_", lambda _parameters, clip: clips.append(clip))
     given = {"dataset": "digits", "method": "two-step-kliep", "epochs": 4, "decay_every": 2, "lr": 0.1, "clip": 2.0}
     settings = resolve(given)
-    TrainingRun(settings, load_splits(settings), CPU, 0)
+    TrainingRun(settings, load_splits(settings), Engine(CPU, 0))
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01])
     assert set(clips) == {2.0}

@@ -17,12 +17,12 @@ from adiw.baselines.diw import kernel_mean_matching
 from adiw.engine.train_loader import DatasetLoader
 from adiw.experiments import compilation
 from adiw.experiments.methods import METHODS
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import Settings, resolve
 from adiw.experiments.splits import load_splits
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.training_run import Engine, TrainingRun
 from adiw.matching.batches import match
-from adiw.reweighting.cuda_graphs import always_eager
+from tests.simulated_gpu import always_eager
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
@@ -38,7 +38,9 @@ GIVEN = {"epochs": 4, "fine_tune_epochs": 2, "lr": 0.02, "decay_every": 2, "batc
 
 def trained(settings: Settings, capture: bool, compiled: Any = False, workers: int = 0) -> TrainingRun:
     told: list[str] = []
-    job = TrainingRun(settings, load_splits(settings), GPU, workers, told.append if capture else None, compiled)
+    job = TrainingRun(
+        settings, load_splits(settings), Engine(GPU, workers, capture, log=told.append), compiled=compiled
+    )
     with nullcontext() if capture else always_eager():
         for _ in range(job.epochs):
             job.train_epoch()
@@ -87,7 +89,7 @@ def test_a_step_that_works_on_the_host_stays_eager_and_logs_it() -> None:
     pytest.importorskip("qpsolvers", reason="the solvers need the extra adiw[qp]")
     told: list[str] = []
     settings = resolve({**GIVEN, "method": "diw", "solver": "osqp"})
-    TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
+    TrainingRun(settings, load_splits(settings), Engine(GPU, 0, log=told.append))
     assert told == ["steps are not captured as a CUDA graph (DIW's solver osqp works on the host)"]
 
 
@@ -95,7 +97,7 @@ def test_a_network_that_synchronises_stays_eager_and_logs_why() -> None:
     """A failed capture must not affect later work: dropout, other graphs, other runs."""
     settings = resolve({**GIVEN, "method": "adiw-kl", "model": "tests.experiments.asking:build"})
     told: list[str] = []
-    job = TrainingRun(settings, load_splits(settings), GPU, 0, told.append)
+    job = TrainingRun(settings, load_splits(settings), Engine(GPU, 0, log=told.append))
     for _ in range(settings.epochs):
         job.train_epoch()
     (line,) = told

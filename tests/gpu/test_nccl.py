@@ -14,8 +14,9 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW
 from adiw.engine.torchrun import local_device, process_group
-from adiw.experiments.run import Engine, run
+from adiw.experiments.run import run
 from adiw.experiments.settings import resolve
+from adiw.experiments.training_run import Engine
 from tests.gloo_processes import under_torchrun
 
 pytestmark = [

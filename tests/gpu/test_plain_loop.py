@@ -17,7 +17,7 @@ from torch.utils.data import TensorDataset
 import adiw
 from adiw import ADIW, Features, Indexed
 from adiw.reweighting import cuda_graphs
-from adiw.reweighting.cuda_graphs import always_eager
+from tests.simulated_gpu import always_eager
 
 pytestmark = [
     pytest.mark.gpu,

@@ -29,7 +29,7 @@ from skorch.callbacks import LRScheduler
 
 from adiw import Features
 from adiw.divergences import KL
-from adiw.integrations import audit_rows
+from adiw.integrations import network_estimator
 from adiw.integrations.network_training import BestEpoch, ReweightedNet
 from adiw.integrations.sklearn import ReweightedClassifier, ReweightedRegressor
 from adiw.label_audit import ranking_quality
@@ -532,16 +532,16 @@ def audited(model: Any, X: Any, wrong: np.ndarray) -> Any:
 def test_a_verbose_audit_says_what_it_does(
     verbose: int, blobs: Noisy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_rows, "SECONDS", -1.0)  # every line
+    monkeypatch.setattr(network_estimator, "SECONDS", -1.0)  # every line
     monkeypatch.setattr(quick_model, "_shared", {})  # its result would be that of another test
     data = scaled(blobs)
     model = data.fit(small(epochs=1, verbose=verbose))
     capsys.readouterr()
     model.audit(data.X)
     steps = [f"audit: quick model, step {step} of 900" for step in range(1, 901)]
-    reading = [f"audit: evaluating, sample {done} of 400" for done in (256, 400)]
+    reading = [f"audit: evaluating, sample {done} of 440" for done in (256, 440)]  # trusted rows too
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [*reading, *steps, "audit: neighbours, sample 400 of 400"] * verbose
+    assert lines == [*reading, *steps, "audit: neighbours, sample 408 of 408"] * verbose
 
 
 def test_the_audit_of_a_table_finds_the_wrong_labels(blobs: Noisy) -> None:
@@ -589,7 +589,7 @@ def test_the_audit_of_a_regression_is_in_the_units_of_y() -> None:
 
 
 @untrusted
-def test_without_trusted_rows_the_last_pass_alone_ranks(blobs: Noisy) -> None:
+def test_rows_are_ranked_without_trusted_ones_too(blobs: Noisy) -> None:
     data = scaled(blobs)
     model = small(epochs=3).fit(data.X, data.given)
     found = audited(model, data.X, data.given != data.true)

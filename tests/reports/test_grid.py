@@ -82,11 +82,6 @@ def test_without_groups_there_is_no_line_for_them() -> None:
     assert "multicolumn" not in to_latex(plain)
 
 
-def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="T: expected rows of 2 boxes, got one of 1"):
-        Grid("T", [Head("a"), Head("b")], [[Box("1")]])
-
-
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here")
 def test_latex_compiles_it(tmp_path: Path) -> None:
     page = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}" + to_latex(GRID) + "\\end{document}"

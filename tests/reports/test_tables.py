@@ -75,11 +75,10 @@ def test_cells_without_a_trial_are_named_under_the_table(tmp_path: Path) -> None
     assert note in time_table(results).notes
 
 
-def test_with_one_trial_there_is_no_bold_and_a_note_has_the_reason(tmp_path: Path) -> None:
+def test_with_one_trial_there_is_no_bold(tmp_path: Path) -> None:
     lines = three("KL", "x", 80) + three("KM", "x", 70)
     grid = accuracy_table(sweep_of(tmp_path, lines, ["KL", "KM"], trials=1))
     assert not any(cell.bold for row in grid.rows for cell in row)
-    assert "No bold: x: KL has one trial, and a t-test needs two; y: no trial is finished." in grid.notes[1]
 
 
 def test_the_oracle_and_shorter_runs_are_not_compared(tmp_path: Path) -> None:
@@ -87,7 +86,6 @@ def test_the_oracle_and_shorter_runs_are_not_compared(tmp_path: Path) -> None:
     lines += [result("DIW", "x", trial, [90.0] * 4) for trial in range(3)]
     grid = accuracy_table(sweep_of(tmp_path, lines, ["KL", "DIW", "oracle"]))
     assert [box(grid, row, 1)[1] for row in ("KL", "DIW", "oracle")] == [True, False, False]
-    assert "oracle has the true weights and is not compared" in grid.notes[1]
 
 
 def test_top_five_is_beside_top_one(tmp_path: Path) -> None:
@@ -203,5 +201,4 @@ def test_a_recipe_of_which_nothing_was_run_is_a_table_of_the_papers_figures(tmp_
     figures = [figure for measure in sweep.measures for row in plan["paper"][measure].values() for figure in row]
     shown = sorted(row[k].text for row in grid.rows for k in range(2, len(grid.head), 3))
     assert shown == sorted(f"{f[0]:.2f} ({f[1]:.2f})" if f else NONE for f in figures)
-    assert grid.notes[1] == "No bold: no trial is finished."
     assert len(time_table(sweep).rows) == len(plan["rows"])

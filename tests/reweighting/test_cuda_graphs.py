@@ -15,11 +15,11 @@ from torch.utils.data import TensorDataset
 
 from adiw import ADIW, Features, Indexed
 from adiw.reweighting import adiw, cuda_graphs, sample_record
-from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, always_eager, can_capture
+from adiw.reweighting.cuda_graphs import WARM_UP, GraphedCalls, NotCaptured, can_capture
 from adiw.reweighting.graphed_pass import MOST_CHANGES, fingerprint
 from adiw.reweighting.sample_record import class_columns
 from adiw.reweighting.transforms import LossValue
-from tests.simulated_gpu import simulate_graphs, tensors_in
+from tests.simulated_gpu import always_eager, simulate_graphs, tensors_in
 
 CPU = torch.device("cpu")
 

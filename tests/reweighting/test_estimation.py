@@ -102,6 +102,14 @@ def test_dtypes(train: torch.dtype, val: torch.dtype, result: torch.dtype) -> No
     assert weights.dtype == state.params.dtype == result
 
 
+@pytest.mark.parametrize("divergence", ["kl", "mmd"])
+def test_a_state_of_another_dtype_goes_on_in_that_of_the_losses(divergence: str) -> None:
+    z_train, z_val = torch.tensor([0.1, 0.2, 5.0]), torch.tensor([0.1, 0.2])
+    _, state = estimate_weights(z_train.double(), z_val, divergence)
+    weights, again = estimate_weights(z_train, z_val, divergence, state=state)
+    assert weights.dtype == again.params.dtype == torch.float32
+
+
 def test_no_gradient_flows_and_nothing_is_changed() -> None:
     z_train, z_val = Z_TRAIN.clone().requires_grad_(), Z_VAL.clone().requires_grad_()
     for name in DIVERGENCES:

@@ -12,9 +12,9 @@ import torch
 
 from adiw import DIVERGENCES
 from adiw.engine import checkpoint
-from adiw.experiments.run import Engine, Interrupted, run
+from adiw.experiments.run import Interrupted, run
 from adiw.experiments.settings import resolve
-from adiw.experiments.training_run import SNAPSHOTS, snapshot_epochs
+from adiw.experiments.training_run import SNAPSHOTS, Engine, snapshot_epochs
 from adiw.reweighting.weight_state import WeightState
 from torture.memory import Held, divergences, engine_growth, growth, training_step
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import struct
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas
 import torch
 
 from adiw.data import DATASETS, ImageFiles, Samples, load
-from adiw.data.cifar import read_binary
-from adiw.data.fashion_mnist import read_idx
 from adiw.experiments import recipes
 from adiw.shifts import read_indices
 from torture import values
@@ -27,14 +22,9 @@ from torture.verdict import anything
 @cache
 def files(work: Path) -> dict[str, bytes]:
     """The content of a good file of each kind."""
-    pixels = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
-    idx = bytes([0, 0, 8, 3]) + struct.pack(">3I", *pixels.shape) + pixels.tobytes()
     table = b"a,b,label\n" + b"1,2.5,x\n2,,y\n3,red,x\n4,0.25,y\n" * 3
     toml = (Path(recipes.__file__).parent / "recipe_files" / "val-size.toml").read_bytes()
     return {
-        "a.idx": idx,
-        "a.idx.gz": gzip.compress(idx),
-        "batch.bin": bytes(2 * 3073),
         "rows.csv": table,
         "rows.parquet": pandas.read_csv(io.BytesIO(table)).to_parquet(),
         "trusted.txt": b"0\n3\n5\n",
@@ -45,9 +35,6 @@ def files(work: Path) -> dict[str, bytes]:
 def readers(work: Path) -> list[Entry]:
     """Files with wrong content, and paths that do not exist."""
     read: dict[str, Callable[[Path], Any]] = {
-        "a.idx": lambda path: read_idx(path, 3),
-        "a.idx.gz": lambda path: read_idx(path, 3),
-        "batch.bin": lambda path: read_binary(path.read_bytes(), path, 1),
         "rows.csv": lambda path: load("csv", path=path, target="label").train.x,
         "rows.parquet": lambda path: load("csv", path=path, target="label").train.x,
         "trusted.txt": read_indices,
@@ -60,7 +47,7 @@ def readers(work: Path) -> list[Entry]:
         entries.append(Entry(f"file {name}", call, partial(dict, payload=good), {"payload": payload}, anything))
     paths = (work / "nowhere", work, "", "\0", "x" * 5000, Path("/dev/null"), 3, 2.5, *values.ANYTHING)
     bad: dict[str, Make] = {"name": pick((*values.NAMES, *DATASETS)), "root": pick(paths), "path": pick(paths)}
-    bad |= {"target": NAME, "size": COUNT, "seed": COUNT}
+    bad |= {"target": NAME, "size": COUNT}
     entries.append(Entry("data.load", load, lambda: {"name": "digits"}, bad, anything))
     x, y = torch.zeros(4, 2), torch.tensor([0, 1, 0, 1])
     samples: dict[str, Make] = {"x": values.tensor, "y": values.tensor, "index": values.tensor}

@@ -27,7 +27,7 @@ from adiw.distributed.process_group import current_processes
 from adiw.engine.checkpoint import CheckpointError
 from adiw.engine.torchrun import is_connection_loss, is_first_failure, started_by_torchrun
 from adiw.experiments.dead_run import DeadRunError
-from adiw.experiments.run import NOT_BEGUN, Interrupted
+from adiw.experiments.run import NOT_BEGUN, Interrupted, in_one_line
 from adiw.reweighting.progress import lines_every
 
 BAD_INPUT, DEAD, STOPPED = 2, 3, 130  # exit codes
@@ -46,7 +46,8 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         fail(_explain(error), BAD_INPUT)
     except (CheckpointError, DataError, ImportError, IndexError, TypeError, ValueError) as error:
-        fail(_without_worker(str(error)), BAD_INPUT)
+        line = in_one_line(error)  # of a DataLoader worker, whose message has the error's name
+        fail(line.partition(": ")[2] if str(error).startswith("Caught ") else str(error), BAD_INPUT)
     except (KeyError, RecursionError, MemoryError) as error:  # a file is damaged, or was not written by adiw
         what = f"no entry {error}" if isinstance(error, KeyError) else str(error) or "not enough memory"
         fail(f"a file cannot be used ({what}): it is damaged, or was not written by adiw", BAD_INPUT)
@@ -74,17 +75,6 @@ def _explain(error: OSError) -> str:
     text = text if error.filename is None else f"{error.filename}: {text}"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{text}: free some space and continue with --resume; the last checkpoint is complete" if full else text
-
-
-def _without_worker(message: str) -> str:
-    """The message without the traceback of a DataLoader worker before it.
-
-    >>> _without_worker("Caught DataError in worker 0.\\nOriginal Traceback\\nadiw.DataError: a.png: damaged")
-    'a.png: damaged'
-    """
-    if not (message.startswith("Caught ") and "Original Traceback" in message):
-        return message
-    return message.strip().splitlines()[-1].partition(": ")[2]
 
 
 class StopRequest:

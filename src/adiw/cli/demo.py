@@ -14,10 +14,10 @@ from adiw.experiments.executors import run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.provenance import provenance
 from adiw.experiments.recipes import Planned
-from adiw.experiments.run import Engine
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import resolve
 from adiw.experiments.sweep import Sweep
+from adiw.experiments.training_run import Engine
 from adiw.reports.folders import from_runs, read_run
 from adiw.reports.grid import to_text
 from adiw.reports.report_page import render_report

@@ -22,10 +22,10 @@ from adiw.experiments.compare import compared_folds, comparison_rows, run_altern
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import METHODS, method_name
 from adiw.experiments.resume import resumed_settings
-from adiw.experiments.run import WORKERS, Engine, no_log
 from adiw.experiments.run import run as run_experiment
 from adiw.experiments.run_record import LAST
 from adiw.experiments.settings import HOLD_OUT, Settings, SettingsError, resolve
+from adiw.experiments.training_run import WORKERS, Engine, no_log
 from adiw.integrations.trackers import open_tracker
 from adiw.reports.grid import NONE, Box, Grid, Head, to_text
 

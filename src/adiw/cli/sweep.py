@@ -21,11 +21,12 @@ from adiw.experiments.executors import RETRIES, Executor, run_on
 from adiw.experiments.local_executor import LocalExecutor, processes_for
 from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import WORKERS, Engine, Interrupted
+from adiw.experiments.run import Interrupted
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import SettingsError, unknown
 from adiw.experiments.shared_gpu import processes_to_share, shared_gpu
 from adiw.experiments.sweep import STOPPED, Sweep
+from adiw.experiments.training_run import WORKERS, Engine
 from adiw.reports.folders import read_sweep
 from adiw.reports.grid import to_text
 from adiw.reports.tables import accuracy_table, time_table, write_tables

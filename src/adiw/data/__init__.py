@@ -40,20 +40,17 @@ def load(
     target: str | None = None,
     group: str | None = None,
     size: int = 224,
-    seed: int = 0,
     train_rows: Sequence[int] | None = None,
     trusted: Path | None = None,
-    verify: bool = True,
     broken: str = "refuse",
 ) -> Data:
     """Load a data set by its name in DATASETS.
 
     root: folder that holds the data sets (default: $ADIW_DATA or ./data);  path: the user's own images or
     table;  target: label column of a table;  group: its column that names groups of rows;  size: side of decoded
-    images;  seed: of a table's split;  train_rows: rows of a table in one file, from 0, that are not drawn for
-    testing;  trusted: a table of trusted rows, which become training rows as well;  verify: compare the files with
-    their published digests;  broken: an image that cannot be decoded is an error when it is read ("refuse"), or
-    excluded with a warning at the start ("skip").
+    images;  train_rows: rows of a table in one file, from 0, that are not drawn for testing;  trusted: a table of
+    trusted rows, which become training rows as well;  broken: an image that cannot be decoded is an error when it is
+    read ("refuse"), or excluded with a warning at the start ("skip").
     A data set refuses options that it does not take.
     """
     if not isinstance(name, str) or name not in DATASETS:
@@ -64,9 +61,8 @@ def load(
     given = {
         "root": data_root() if root is None else Path(root),
         "path": None if path is None else Path(path),
-        **{"target": target, "group": group, "size": size, "seed": seed, "train_rows": train_rows},
-        "trusted": trusted,
-        **{"verify": verify, "broken": broken},
+        **{"target": target, "group": group, "size": size, "train_rows": train_rows},
+        **{"trusted": trusted, "broken": broken},
     }
     loader = DATASETS[name]
     taken = [option for option in given if option in inspect.signature(loader).parameters]

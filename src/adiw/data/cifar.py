@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.samples import Samples, check_range
-from adiw.data.source_files import DataError, check_digest, missing_files
+from adiw.data.samples import Samples
+from adiw.data.source_files import check_digest, missing_files
 
 PIXELS = 3 * 32 * 32
 _TEN = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -42,56 +41,34 @@ CIFAR100_TRAIN = {"train.bin": f"bytes:{50_000 * (2 + PIXELS)}"}
 CIFAR100_TEST = {"test.bin": f"bytes:{10_000 * (2 + PIXELS)}"}
 
 
-def load_cifar10(root: Path, verify: bool = True) -> Data:
+def load_cifar10(root: Path) -> Data:
     """50000 training and 10000 test colour images of 32 x 32 pixels in ten classes.
 
     (3, 32, 32) uint8, normalised and augmented on the device.
     """
-    train, test = _read(root / "cifar-10-batches-bin", "cifar10", (CIFAR10_TRAIN, CIFAR10_TEST), 1, 10, verify)
+    train, test = _read(root / "cifar-10-batches-bin", "cifar10", (CIFAR10_TRAIN, CIFAR10_TEST), 1)
     mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
     return Data("cifar10", train, test, CIFAR10_CLASSES, mean, std, augment=True)
 
 
-def load_cifar100(root: Path, verify: bool = True) -> Data:
+def load_cifar100(root: Path) -> Data:
     """50000 training and 10000 test images like those of cifar10, in a hundred classes (the fine labels)."""
-    train, test = _read(root / "cifar-100-binary", "cifar100", (CIFAR100_TRAIN, CIFAR100_TEST), 2, 100, verify)
+    train, test = _read(root / "cifar-100-binary", "cifar100", (CIFAR100_TRAIN, CIFAR100_TEST), 2)
     mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
     return Data("cifar100", train, test, CIFAR100_CLASSES, mean, std, augment=True)
 
 
-def _read(
-    folder: Path, name: str, splits: Sequence[Mapping[str, str]], label_bytes: int, num_classes: int, verify: bool
-) -> Iterator[Samples]:
-    """The samples of each split, which is given by its files and their digests, in their order."""
+def _read(folder: Path, name: str, splits: Sequence[Mapping[str, str]], label_bytes: int) -> Iterator[Samples]:
+    """The samples of each split, which is given by its files and their digests, in their order.
+
+    A record is the label bytes, then the pixels. The last label byte counts: CIFAR-100 has two, coarse and fine.
+    """
     absent = [file for files in splits for file in files if not (folder / file).is_file()]
     if absent:
         raise missing_files(name, folder, absent)
     for files in splits:
-        parts = []
-        for path, digest in ((folder / file, digest) for file, digest in files.items()):
-            payload = path.read_bytes()
-            if verify:
-                check_digest(payload, digest, path)
-            x, y = read_binary(payload, path, label_bytes)
-            check_range(y, num_classes, str(path))
-            parts.append((x, y))
-        yield Samples(torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts]))
-
-
-def read_binary(payload: bytes, path: Path, label_bytes: int) -> tuple[Tensor, Tensor]:
-    """Images (n, 3, 32, 32) uint8 and labels (n,) int64; a record is the label bytes, then the pixels.
-
-    The last label byte is the label: CIFAR-100 has two, coarse and fine.
-
-    >>> x, y = read_binary(bytes([4, 7]) + bytes(3072), Path("train.bin"), label_bytes=2)
-    >>> x.shape, y
-    (torch.Size([1, 3, 32, 32]), tensor([7]))
-    """
-    record = label_bytes + PIXELS
-    if not payload or len(payload) % record:
-        raise DataError(
-            f"{path}: truncated; expected a whole number of {record}-byte records, "
-            f"found {len(payload)} bytes; download it again"
+        payload = b"".join(
+            check_digest((folder / file).read_bytes(), digest, folder / file) for file, digest in files.items()
         )
-    rows = torch.frombuffer(bytearray(payload), dtype=torch.uint8).reshape(-1, record)
-    return rows[:, label_bytes:].reshape(-1, 3, 32, 32), rows[:, label_bytes - 1].long()
+        rows = torch.frombuffer(bytearray(payload), dtype=torch.uint8).reshape(-1, label_bytes + PIXELS)
+        yield Samples(rows[:, label_bytes:].reshape(-1, 3, 32, 32), rows[:, label_bytes - 1].long())

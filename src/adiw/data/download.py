@@ -1,8 +1,6 @@
 """``adiw data get``: downloads the official files with pooch, checks their digests and unpacks them."""
 
-import os
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,22 +110,17 @@ def retrieve(url: str, target: Path, digest: str, advice: str, progress: Any = N
 
 
 def unpack(archive: Path, root: Path, folder: str) -> None:
-    """Extract the files below ``folder`` of a tar archive to root/folder, each by one rename.
+    """Extract the files below ``folder`` of a tar archive to root/folder.
 
-    A member that would leave the folder (.., a link outside) is refused, and then nothing is extracted; an
-    absolute path loses its first slash. pooch's own extraction has these checks only from Python 3.12 on.
+    A member that would leave the root (.., a link outside) is refused, and then nothing is extracted; an absolute
+    path loses its first slash. pooch's own extraction has these checks only from Python 3.12 on.
     """
-    with tempfile.TemporaryDirectory(dir=root, prefix=".unpack-") as work:
-        try:
-            with tarfile.open(archive) as tar:
-                tar.extractall(work, filter="data")
-        except (tarfile.TarError, OSError, EOFError) as error:
-            raise DataError(f"{archive}: refused or damaged ({error}); nothing was unpacked") from error
-        found = (Path(work) / folder).rglob("*")
-        files = sorted(path for path in found if path.is_file() and not path.is_symlink())
-        if not files:
-            raise DataError(f"{archive}: expected files below {folder}/, found none; download it again")
-        for path in files:
-            target = root / path.relative_to(work)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(path, target)
+    try:
+        with tarfile.open(archive) as tar:
+            members = [tarfile.data_filter(member, str(root)) for member in tar]
+            files = [member for member in members if member.isfile() and Path(member.name).parts[0] == folder]
+            tar.extractall(root, files, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise DataError(f"{archive}: refused or damaged ({error}); nothing was unpacked") from error
+    if not files:
+        raise DataError(f"{archive}: expected files below {folder}/, found none; download it again")

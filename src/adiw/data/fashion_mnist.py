@@ -1,7 +1,6 @@
 """Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 28 x 28 grey images of ten kinds of clothing, in idx files."""
 
 import gzip
-import math
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from adiw.data.dataset import Data
-from adiw.data.samples import Samples, check_range
+from adiw.data.samples import Samples
 from adiw.data.source_files import DataError, check_digest, missing_files
 
 FOLDER = "fashion-mnist"
@@ -28,7 +27,7 @@ DIGESTS = {  # of the uncompressed files
 MAX_BYTES = 1 << 26  # more than any of the files has: a damaged one may decompress to far more
 
 
-def load_fashion_mnist(root: Path, verify: bool = True) -> Data:
+def load_fashion_mnist(root: Path) -> Data:
     """60000 training and 10000 test images of clothing, 28 x 28 grey pixels, in ten classes.
 
     (1, 28, 28) uint8, from root/fashion-mnist/*-ubyte[.gz].
@@ -37,15 +36,9 @@ def load_fashion_mnist(root: Path, verify: bool = True) -> Data:
     absent = [f"{name}.gz" for name, path in paths.items() if path is None]
     if absent:
         raise missing_files("fashion-mnist", root / FOLDER, absent)
-    found = {name: path for name, path in paths.items() if path is not None}
-    return Data(
-        name="fashion-mnist",
-        train=_split(found, "train", verify),
-        test=_split(found, "t10k", verify),
-        classes=CLASSES,
-        mean=(0.0,),
-        std=(1.0,),
-    )
+    arrays = [read_idx(path, DIGESTS[name]) for name, path in paths.items() if path is not None]
+    train, test = (Samples(x.unsqueeze(1), y.long()) for x, y in (arrays[:2], arrays[2:]))
+    return Data(name="fashion-mnist", train=train, test=test, classes=CLASSES, mean=(0.0,), std=(1.0,))
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -53,37 +46,17 @@ def _find(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / f"{name}.gz", folder / name) if path.is_file()), None)
 
 
-def _split(paths: dict[str, Path], part: str, verify: bool) -> Samples:
-    images, labels = f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
-    x = read_idx(paths[images], 3, DIGESTS[images] if verify else None)
-    y = read_idx(paths[labels], 1, DIGESTS[labels] if verify else None).long()
-    if len(x) != len(y):
-        raise DataError(
-            f"{paths[labels]}: expected {len(x)} labels, one per image in {paths[images].name}, "
-            f"found {len(y)}; download both files again"
-        )
-    check_range(y, len(CLASSES), str(paths[labels]))
-    return Samples(x.unsqueeze(1), y)
+def read_idx(path: Path, digest: str) -> Tensor:
+    """A uint8 tensor from a file in MNIST's idx format, compressed if it ends in .gz.
 
-
-def read_idx(path: Path, dims: int, digest: str | None = None) -> Tensor:
-    """A uint8 tensor with ``dims`` dimensions from a file in MNIST's idx format, compressed if it ends in .gz.
-
-    The file holds the bytes 0, 0, 8 (unsigned bytes) and ``dims``, each dimension in four bytes (big-endian), and the
-    values. digest: of the uncompressed file, see ``check_digest``; None skips the check.
+    The file holds the bytes 0, 0, 8 (unsigned bytes) and the number of dimensions, each dimension in four bytes
+    (big-endian), and the values. digest: of the uncompressed file, see ``check_digest``.
     """
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
-            payload = stream.read(MAX_BYTES)
+            payload = check_digest(stream.read(MAX_BYTES), digest, path)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: damaged or truncated ({error}); download it again") from error
-    if digest is not None:
-        check_digest(payload, digest, path)
-    magic, start = bytes([0, 0, 8, dims]), 4 + 4 * dims
-    shape = struct.unpack(f">{dims}I", payload[4:start]) if len(payload) > start else ()
-    if payload[:4] != magic or math.prod(shape) != len(payload) - start:
-        raise DataError(
-            f"{path}: expected an idx file of unsigned bytes in {dims} dimensions, found {len(payload)} bytes that "
-            f"begin with 0x{payload[:start].hex()}; download it again"
-        )
+    start = 4 + 4 * payload[3]
+    shape = struct.unpack(f">{payload[3]}I", payload[4:start])
     return torch.frombuffer(bytearray(payload[start:]), dtype=torch.uint8).reshape(shape)

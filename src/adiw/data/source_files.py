@@ -41,8 +41,8 @@ def require_path(name: str, path: Path | None, what: str) -> Path:
     return path
 
 
-def check_digest(payload: bytes, expected: str, path: Path) -> None:
-    """Compare a file's content with its digest; ``path`` names the file in the error.
+def check_digest(payload: bytes, expected: str, path: Path) -> bytes:
+    """A file's content, compared with its digest; ``path`` names the file in the error.
 
     expected: "sha256:HEX" or "md5:HEX"; "bytes:N", the size, where no digest of the file is published.
     """
@@ -52,5 +52,6 @@ def check_digest(payload: bytes, expected: str, path: Path) -> None:
     if found != value:
         raise DataError(
             f"{path}: expected {expected}, found {kind}:{found}; the file is damaged or not the official "
-            "one; download it again, or load with verify=False if the change is yours"
+            "one; download it again"
         )
+    return payload

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")  # of train and test in a folder; the first one found is read
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
-TEST_SHARE = 0.2
+TEST_SHARE, SPLIT_SEED = 0.2, 0
 MAX_CATEGORIES = 1000  # distinct values of a text column: each becomes one input of the network
 MAX_FRACTIONS = 20  # distinct labels that are not whole numbers: more of them are a regression target
 MOSTLY = 0.9  # a text column with this share of numbers is probably a number column with a typing error
@@ -57,7 +57,6 @@ def load_table(
     path: Path | None,
     target: str | None = None,
     group: str | None = None,
-    seed: int = 0,
     train_rows: Sequence[int] | None = None,
     trusted: Path | None = None,
 ) -> Data:
@@ -66,9 +65,9 @@ def load_table(
     Vectors (d,) float32: the standardised number columns, then a 0/1 input per value of each text column.
 
     Medians, means, standard deviations and the values of text columns are those of the training rows.
-    One file is split 80/20 by ``seed`` within each class; its rows ``train_rows``, from 0, are all training rows, and
-    a fifth of the others are test rows. Trusted rows in a file of their own, with the same columns, are training rows
-    after those of the table.
+    One file is split 80/20 within each class, always the same way; its rows ``train_rows``, from 0, are all training
+    rows, and a fifth of the others are test rows. Trusted rows in a file of their own, with the same columns, are
+    training rows after those of the table.
     """
     path = require_path("csv", path, f"a table ({', '.join(SUFFIXES)}), or a folder with train.csv and test.csv")
     is_folder = path.is_dir()
@@ -88,7 +87,7 @@ def load_table(
         named = torch.arange(len(y[0]), len(features))
         x[0], y[0], groups[0] = _below(x[0], x.pop()), torch.cat([y[0], y.pop()]), groups[0] + groups.pop()
     if not is_folder:
-        parts = _split(tables[0], y[0], seed, train_rows if named is None else named.tolist())
+        parts = _split(tables[0], y[0], train_rows if named is None else named.tolist())
         x, y, rows = [x[0].iloc[part.numpy()] for part in parts], [y[0][part] for part in parts], parts[0]
         groups = [tuple(groups[0][row] for row in part.tolist()) if groups[0] else () for part in parts]
         named = None if named is None else torch.searchsorted(rows, named)
@@ -115,7 +114,7 @@ def _below(first: "DataFrame", second: "DataFrame") -> "DataFrame":
     return concat([first, second], ignore_index=True)
 
 
-def _split(table: Table, y: Tensor, seed: int, train_rows: Sequence[int] | None) -> tuple[Tensor, Tensor]:
+def _split(table: Table, y: Tensor, train_rows: Sequence[int] | None) -> tuple[Tensor, Tensor]:
     """The rows of one file for training and for testing, both ascending."""
     train_rows = train_rows or ()
     outside = [row for row in train_rows if not 0 <= row < len(y)]
@@ -130,7 +129,7 @@ def _split(table: Table, y: Tensor, seed: int, train_rows: Sequence[int] | None)
     chosen = torch.zeros(len(y), dtype=torch.bool)
     chosen[list(train_rows)] = True
     others = (~chosen).nonzero().flatten()
-    train, test = stratified_split(y[others], round(TEST_SHARE * len(others)), seed)
+    train, test = stratified_split(y[others], round(TEST_SHARE * len(others)), SPLIT_SEED)
     return torch.cat([chosen.nonzero().flatten(), others[train]]).sort().values, others[test]
 
 

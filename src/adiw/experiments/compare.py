@@ -17,9 +17,10 @@ from adiw.experiments.best_epoch import right_in_other_parts
 from adiw.experiments.checked_io import Row, read_array, read_json
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.methods import find
-from adiw.experiments.run import FILES, Engine, run
+from adiw.experiments.run import FILES, run
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.settings import Settings
+from adiw.experiments.training_run import Engine
 from adiw.reweighting.diagnostics.verdict import Shift, compare_rates, make_verdict
 
 FOLDER = "compare"  # of the alternatives, in the folder of the run

@@ -21,6 +21,8 @@ from adiw.reweighting.cuda_graphs import GraphedCalls
 from adiw.reweighting.dataset_cache import prepare_worker, start
 from adiw.reweighting.diagnostics.evaluation_pass import EvaluatedSamples, evaluate_samples
 
+BATCH = 2048  # samples in memory that are evaluated at a time
+
 
 @torch.no_grad()
 def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: bool = False) -> Tensor:
@@ -38,12 +40,6 @@ def evaluate(model: nn.Module, batches: Iterable[tuple[Tensor, Tensor]], bf16: b
         rows.append(torch.stack([correct[:, 0].double(), correct.sum(1).double(), losses.double()], dim=1))
     model.train()
     return torch.cat(rows)
-
-
-def in_batches(x: Tensor, y: Tensor, size: int = 2048) -> Iterator[tuple[Tensor, Tensor]]:
-    """All samples in order, ``size`` at a time; the last batch may be smaller."""
-    for first in range(0, len(x), size):
-        yield x[first : first + size], y[first : first + size]
 
 
 AnySamples = Samples | ImageFiles
@@ -140,7 +136,7 @@ class Evaluation:
 def read(samples: AnySamples, device: torch.device, workers: int) -> Iterable[tuple[Tensor, Tensor]]:
     """All of these samples in order, on the device, without augmentation."""
     if isinstance(samples, Samples):
-        return in_batches(samples.x.to(device), samples.y.to(device))
+        return zip(samples.x.to(device).split(BATCH), samples.y.to(device).split(BATCH), strict=True)
     loader: DataLoader[Any] = DataLoader(
         without_augmentation(samples), batch_size=256, num_workers=workers, worker_init_fn=prepare_worker
     )

@@ -16,8 +16,9 @@ from adiw.experiments.budget import Budget, seconds_of
 from adiw.experiments.checked_io import read_lines
 from adiw.experiments.recipes import Part, Planned, load, plan
 from adiw.experiments.resume import open_sweep
-from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line
+from adiw.experiments.run import Interrupted, in_one_line
 from adiw.experiments.sweep import RESULTS, STOPPED, OnRunEpoch, Sweep
+from adiw.experiments.training_run import DEFAULT, Engine
 
 RETRIES = 3
 POLL = 0.2  # seconds between two checks of the tasks

@@ -14,6 +14,7 @@ from adiw.data import ImageFiles, Samples
 from adiw.divergences import DIVERGENCES, Divergence, capabilities, describe
 from adiw.divergences.registry import find as find_divergence
 from adiw.divergences.registry import load_entry_points, parse_settings
+from adiw.experiments.model_and_optimizer import feature_layer
 from adiw.experiments.settings import Settings, SettingsError, unknown
 from adiw.experiments.splits import Splits, with_augmentation
 from adiw.reweighting.adiw import ADIW
@@ -131,14 +132,9 @@ def divergence_of(kind: type[Divergence], settings: Settings) -> Divergence:
 
 def _features(context: Context) -> Features:
     """The hidden layer that the network names, matched class by class; the labels give the class-prior ratio."""
-    layer = getattr(context.model.network, "feature_layer", None)
-    if not isinstance(layer, str):
-        raise SettingsError(
-            "transform features needs a network with an attribute feature_layer that names its hidden layer"
-        )
     splits = context.splits
     ratio = class_prior_ratio(splits.train.y, splits.trusted.y, splits.data.num_classes)
-    return Features(f"network.{layer}", class_prior=ratio)
+    return Features(feature_layer(context.model), class_prior=ratio)
 
 
 def _oracle(context: Context) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
 from adiw.engine.preprocessing import NormalizedNetwork
-from adiw.experiments.settings import Settings
+from adiw.experiments.settings import Settings, SettingsError
 from adiw.experiments.splits import Splits
 from adiw.models import build as build_network
 
@@ -19,6 +19,17 @@ def build_model(settings: Settings, splits: Splits) -> nn.Module:
     data = splits.data
     network = build_network(settings.model, data.input_shape, data.num_classes)
     return NormalizedNetwork(network, data.mean, data.std, settings.channels_last)
+
+
+def feature_layer(model: nn.Module) -> str:
+    """The name of the hidden layer of a network from ``build_model``, which the network states."""
+    layer = getattr(model.network, "feature_layer", None)
+    if not isinstance(layer, str):
+        raise SettingsError(
+            "features need a network with an attribute feature_layer that names its hidden layer, for --transform "
+            "features and two-step methods"
+        )
+    return f"network.{layer}"
 
 
 def build_optimizer(settings: Settings, model: nn.Module) -> Optimizer:

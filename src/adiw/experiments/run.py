@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,8 @@ from adiw.experiments.resume import check_folder, explain_mismatch, position_of,
 from adiw.experiments.run_folder import Folder
 from adiw.experiments.run_record import summarise
 from adiw.experiments.settings import Settings
-from adiw.experiments.splits import LEAST_HELD_OUT, Splits, load_splits, small_side
-from adiw.experiments.training_run import TrainingRun
+from adiw.experiments.splits import LEAST_HELD_OUT, load_splits, small_side
+from adiw.experiments.training_run import DEFAULT, Engine, TrainingRun
 from adiw.reweighting.adiw import ADIW
 from adiw.reweighting.diagnostics.alarms import Alarm
 
@@ -46,7 +45,6 @@ FILES = (  # of a run that has ended; checkpoints hold their own digest
     *("weight_history.npy", "weight_history.json", "gallery.npy", "gallery.json", "audit.npy", "audit.json"),
     "held_out.npy",
 )
-WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than cores
 NOT_BEGUN = "stopped before its first step; the same command starts it again"
 OnEpoch = Callable[[Row], None]
 
@@ -64,48 +62,6 @@ def in_one_line(error: Exception) -> str:
     if lines[0].startswith("Caught "):  # by a DataLoader worker, whose traceback precedes the message
         return lines[-1]
     return f"{type(error).__name__}: {lines[0]}"
-
-
-def no_log(line: str) -> None:
-    """Discard a line of text."""
-
-
-@dataclass(frozen=True)
-class Engine:
-    """How a run is computed. It changes results only by rounding.
-
-    Attributes:
-        device: None uses a GPU if there is one.
-        workers: number of processes that decode images.
-        capture: on a GPU, capture the training step as a graph and replay it.
-        compiled: use torch.compile, see ``TrainingRun``; None decides after ``compilation.MEASURED`` epochs, and
-            does not on a CPU.
-        choose_threads: on a CPU, set PyTorch's number of threads for this process, see ``cpu_threads``.
-        log: gets a line of text, such as why steps are not captured.
-        stage: gets what the run does now, such as "epoch 2, step 40 of 900", a few times a second at most.
-    """
-
-    device: torch.device | None = None
-    workers: int = WORKERS
-    capture: bool = True
-    compiled: bool | None = False
-    choose_threads: bool = False
-    log: Callable[[str], None] = no_log
-    stage: Callable[[str], None] = no_log
-
-    def resolve_device(self) -> torch.device:
-        """``device``, or its default."""
-        return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-    def start(
-        self, settings: Settings, splits: Splits, stop: Callable[[], bool], compiled: Compiled | None = None
-    ) -> TrainingRun:
-        """A run, compiled as given or else as the engine says."""
-        log, compiled = self.log if self.capture else None, bool(self.compiled) if compiled is None else compiled
-        return TrainingRun(settings, splits, self.resolve_device(), self.workers, log, compiled, self.stage, stop)
-
-
-DEFAULT = Engine()
 
 
 def run(
@@ -144,7 +100,7 @@ def run(
         threads = choose_threads(settings, splits) if state is None else state.get("threads")
         torch.set_num_threads(threads or torch.get_num_threads())
     try:
-        training = engine.start(settings, splits, stop)
+        training = TrainingRun(settings, splits, engine, stop)
     except Stopped:  # in the pretraining of a two-step method
         raise Interrupted(NOT_BEGUN) from None
     except DeadRunError as error:  # in the pretraining of a two-step method, before the first epoch
@@ -281,7 +237,7 @@ class _Running:
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-        self.training = self.engine.start(settings, splits, self.stop, compiled)
+        self.training = TrainingRun(settings, splits, self.engine, self.stop, compiled)
         state = checkpoint.load(self.folder.path, device)
         assert state is not None
         restore(self.training, state)

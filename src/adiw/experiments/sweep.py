@@ -15,9 +15,10 @@ from adiw.experiments.checked_io import read_json, read_lines
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.provenance import provenance
 from adiw.experiments.recipes import Planned
-from adiw.experiments.run import DEFAULT, Engine, Interrupted, in_one_line, run
+from adiw.experiments.run import Interrupted, in_one_line, run
 from adiw.experiments.run_folder import Folder, only_process
 from adiw.experiments.run_record import run_record
+from adiw.experiments.training_run import DEFAULT, Engine
 
 RESULTS, TIMING = "results.jsonl", "timing.jsonl"
 TIMED_EPOCHS = 4  # the first one is a warm-up

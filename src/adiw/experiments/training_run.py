@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -37,6 +40,7 @@ from adiw.reweighting.diagnostics.quick_model import draw_samples
 from adiw.reweighting.progress import at_most_every
 from adiw.reweighting.sample_record import EARLY_STEPS
 
+WORKERS = min(4, os.cpu_count() or 1)  # PyTorch warns of more workers than cores
 SNAPSHOTS = 20  # at most so many epochs whose weights are kept
 BETWEEN = 0.25  # seconds between two reports
 COMPILED_VERSIONS = 64  # versions of the same code that torch.compile may cache
@@ -44,34 +48,65 @@ FINE_TUNE_BATCH, FINE_TUNE_RATE = 8, 0.1  # the best, or close to it, on the dev
 WEIGHT_METRICS = ("ess", "weight_mean", "weight_max", "share_zero", "weight_intact", "weight_mislabelled")
 
 
+def no_log(line: str) -> None:
+    """Discard a line of text."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How a run is computed. It changes results only by rounding.
+
+    Attributes:
+        device: None uses a GPU if there is one.
+        workers: number of processes that decode images.
+        capture: on a GPU, capture the training step as a graph and replay it.
+        compiled: use torch.compile, see ``TrainingRun``; None decides after ``compilation.MEASURED`` epochs, and
+            does not on a CPU.
+        choose_threads: on a CPU, set PyTorch's number of threads for this process, see ``cpu_threads``.
+        log: gets a line of text, such as why steps are not captured.
+        stage: gets what the run does now, such as "epoch 2, step 40 of 900", a few times a second at most.
+    """
+
+    device: torch.device | None = None
+    workers: int = WORKERS
+    capture: bool = True
+    compiled: bool | None = False
+    choose_threads: bool = False
+    log: Callable[[str], None] = no_log
+    stage: Callable[[str], None] = no_log
+
+    def resolve_device(self) -> torch.device:
+        """``device``, or its default."""
+        return self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+DEFAULT = Engine()
+
+
 class TrainingRun:
     """A run in progress, an epoch at a time. On a GPU it has its own stream: the default one cannot be captured.
 
     Args:
         settings, splits: the run and its data.
-        device, workers: where it trains, and the number of processes that decode images.
-        log: gets a line of text when steps are not captured as a graph; None trains with eager steps.
-        compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
-            for L2R and MW-Net: the virtual passes), or for the "estimation" alone.
-        stage: gets what the run does now, such as "epoch 2, step 40 of 900", at most every ``BETWEEN`` seconds.
+        engine: how it is computed.
         stop: called after each step, and before each batch of an evaluation; once true, ``Stopped`` is raised.
+        compiled: use torch.compile for the network and the weight estimation (for DIW: one iteration of its solver;
+            for L2R and MW-Net: the virtual passes), or for the "estimation" alone; None for what the engine says.
     """
 
     def __init__(
         self,
         settings: Settings,
         splits: Splits,
-        device: torch.device,
-        workers: int,
-        log: Callable[[str], None] | None = None,
-        compiled: bool | Literal["estimation"] = False,
-        stage: Callable[[str], None] = lambda text: None,
+        engine: Engine = DEFAULT,
         stop: Callable[[], bool] = lambda: False,
+        compiled: bool | Literal["estimation"] | None = None,
     ) -> None:
-        self.settings, self.splits, self.device, self.workers = settings, splits, device, workers
-        self.compiled = compiled
+        self.settings, self.splits, self.workers = settings, splits, engine.workers
+        self.device = device = engine.resolve_device()
+        self.compiled = bool(engine.compiled) if compiled is None else compiled
         self.processes = current_processes()
-        self.tell = at_most_every(BETWEEN, stage)
+        self.tell = at_most_every(BETWEEN, engine.stage)
         self.stop = StopCheck(stop, self.processes)
         self.bf16 = settings.bf16 and device.type == "cuda"  # on a CPU it is not faster, and some CPUs lack it
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -88,7 +123,7 @@ class TrainingRun:
         self.train_epochs = settings.train_epochs(len(self.train_set))
         with self.on_stream():
             self._build()
-            self._prepare(log)
+            self._prepare(engine.log if engine.capture else None)
 
     @property
     def epochs(self) -> int:
@@ -114,15 +149,7 @@ class TrainingRun:
             nn.CrossEntropyLoss(reduction="none"),
             self.optimizer,
             Generator().manual_seed(settings.seed),
-            lambda: two_step.features(
-                settings,
-                splits,
-                self.train_epochs,
-                self.train_loader(splits.train),
-                device,
-                self.bf16,
-                self.stop.in_one_process,
-            ),
+            partial(two_step.features, self),
             reading(splits, device, self.workers),
         )
         self.reweight: Any = self.method.build(context).to(device)
@@ -152,7 +179,7 @@ class TrainingRun:
         capture = self.loop.graphed is not None
         self.evaluation = Evaluation(self.model, self.splits, self.device, self.workers, self.bf16, capture)
         if not self.evaluation.captured:  # a captured evaluation is queued as a whole
-            self.evaluation.on_batch = self._before_batch
+            self.evaluation.on_batch = partial(self._before_sample, "evaluating, sample")
         flipped = self.splits.shifted.flipped.to(self.device)
         known = self.splits.truth_known and len(flipped) == len(self.splits.train)
         self.flipped = flipped.double() if known else None
@@ -192,13 +219,8 @@ class TrainingRun:
         self.tell(f"epoch {self.epoch + 1}, step", done, total)
         self.stop.after_step()
 
-    def _before_batch(self, done: int, total: int) -> None:
-        """Report what is evaluated, and raise ``Stopped`` if a stop is requested."""
-        self.tell("evaluating, sample", done, total)
-        self.stop.in_one_process()
-
-    def _before_image(self, what: str, done: int, total: int) -> None:
-        """Report which image is read, and raise ``Stopped`` if a stop is requested."""
+    def _before_sample(self, what: str, done: int, total: int) -> None:
+        """Report what is read or evaluated, and raise ``Stopped`` if a stop is requested."""
         self.tell(what, done, total)
         self.stop.in_one_process()
 
@@ -295,7 +317,7 @@ class TrainingRun:
             return first_losses(reweight.record.early[:-1], state.seen_steps, state.seen_samples)
         is_trusted = torch.zeros(len(mixed), dtype=torch.bool).index_fill_(0, self.splits.trusted_index, True)
         place = draw_samples(is_trusted)
-        x = features(without_augmentation(mixed.subset(place)), self._before_image).cpu()
+        x = features(without_augmentation(mixed.subset(place)), self._before_sample).cpu()
         return by_quick_model(is_trusted, mixed.y.cpu(), place, x, self.tell)
 
     def _stats(self, loop: Loop) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -10,39 +10,32 @@ from torch.nn.functional import normalize, one_hot
 
 from adiw.data import ImageFiles, Samples
 from adiw.engine.loop import Loop, set_learning_rate
-from adiw.engine.train_loader import TrainLoader
 from adiw.experiments.dead_run import DeadRunError
 from adiw.experiments.epoch_evaluation import read
-from adiw.experiments.model_and_optimizer import build_model, build_optimizer, learning_rate
-from adiw.experiments.settings import Settings, SettingsError
-from adiw.experiments.splits import Splits
+from adiw.experiments.model_and_optimizer import build_model, build_optimizer, feature_layer, learning_rate
+
+if TYPE_CHECKING:
+    from adiw.experiments.training_run import TrainingRun
 
 PRETRAIN = 10  # epochs with uniform weights: enough for features, too few to memorise wrong labels
 
 
-def features(
-    settings: Settings,
-    splits: Splits,
-    epochs: int,
-    loader: TrainLoader,
-    device: torch.device,
-    bf16: bool,
-    on_step: Callable[[], None] = lambda: None,
-) -> tuple[Tensor, Tensor]:
+def features(training: TrainingRun) -> tuple[Tensor, Tensor]:
     """(training, trusted) samples as (n, d) float64: the hidden layer, scaled to norm one, and the one-hot label.
 
-    The label is included, because the shift is a shift of the joint distribution of (x, y). The network is
-    trained for at most ``epochs``, the length of the run; ``on_step`` is called after each step.
+    The label is included, because the shift is a shift of the joint distribution of (x, y). The network is trained
+    for at most the length of the run.
     """
+    settings, splits, device = training.settings, training.splits, training.device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = build_model(settings, splits).to(device)
     criterion = nn.CrossEntropyLoss()
     uniform = lambda out, y, index, inputs: criterion(out, y)  # noqa: E731
     optimizer = build_optimizer(settings, model)
-    loop = Loop(model, uniform, optimizer, loader, bf16, settings.clip)
-    loop.on_step = lambda done, total: on_step()
-    for epoch in range(min(PRETRAIN, epochs)):
+    loop = Loop(model, uniform, optimizer, training.train_loader(splits.train), training.bf16, settings.clip)
+    loop.on_step = lambda done, total: training.stop.in_one_process()
+    for epoch in range(min(PRETRAIN, training.train_epochs)):
         set_learning_rate(optimizer, learning_rate(settings, epoch))
         loop.run_epoch(epoch)
     classes = splits.data.num_classes
@@ -51,11 +44,8 @@ def features(
 
 @torch.no_grad()
 def _hidden(model: nn.Module, samples: Samples | ImageFiles, classes: int, device: torch.device) -> Tensor:
-    layer = getattr(model.network, "feature_layer", None)
-    if not isinstance(layer, str):
-        raise SettingsError("a two-step method needs a network with the name of its hidden layer in feature_layer")
     outputs: list[Tensor] = []
-    module = model.get_submodule(f"network.{layer}")
+    module = model.get_submodule(feature_layer(model))
     hook = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output.flatten(1).cpu()))
     model.eval()
     labels = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,12 +16,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from adiw import ADIW, Features
 from adiw.argument_checks import check_count, is_number, is_positive
+from adiw.baselines import Uniform
 from adiw.divergences import Divergence
-from adiw.integrations.audit_rows import audit_rows
 from adiw.integrations.network_training import (
     Criterion,
     IndexedRows,
@@ -38,11 +39,15 @@ from adiw.integrations.network_training import (
     trusted_mask,
 )
 from adiw.label_audit import Audit
+from adiw.reweighting.diagnostics.audit import audit
+from adiw.reweighting.diagnostics.evaluation_pass import BATCH
 from adiw.reweighting.indexed_with_trusted import TrustedSamples
+from adiw.reweighting.progress import at_most_every, silent
 from adiw.reweighting.transforms import Transform
 from adiw.user_code import warn_user
 
 FEWEST_TO_STOP = 20  # trusted samples: a fifth of fewer is too few to choose an epoch by
+SECONDS = 2.0  # between two lines of progress of an audit
 EPOCHS = 20  # at least this many within max_steps, so that there is a choice
 INPUT: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "csr", "allow_nd": True}
 
@@ -141,14 +146,35 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         The columns of a DataFrame are shown with its rows. ``audit.save(folder)`` writes audit.csv and audit.html.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, **INPUT)
-        fitted = len(self.sample_weight_)
+        rows, progress, fitted = (
+            validate_data(self, X, reset=False, **INPUT),
+            self._progress,
+            len(self.sample_weight_),
+        )
         if rows.shape[0] != fitted:
             raise ValueError(
                 f"audit takes the X that fit was called with: expected {fitted} rows, got {rows.shape[0]}"
             )
-        made = audit_rows(self.net_, rows, self._progress, self.join_trusted, X, bool(self.verbose))
-        return replace(made, weights=self.sample_weight_)
+        rows = rows if progress.more is None else stack_rows(rows, progress.more)
+        batches: Any = DataLoader(IndexedRows(rows, progress.targets), BATCH, collate_fn=IndexedRows.with_index)
+        describe = (lambda i: X.iloc[i] if i < fitted else {}) if hasattr(X, "iloc") else None
+        tell = at_most_every(SECONDS, lambda line: print(f"audit: {line}", flush=True)) if self.verbose else silent
+        method = self._trained_method(rows, progress)
+        made = audit(method, batches, columns=describe, numbering="row of X, from 0", progress=tell)
+        is_trusted = progress.is_trusted[:fitted]
+        return replace(without_rows_behind(made, fitted), weights=self.sample_weight_, is_trusted=is_trusted)
+
+    def _trained_method(self, rows: Rows, progress: Progress) -> ADIW | Uniform:
+        """The weighting method at the end of ``fit``."""
+        transform = copy.deepcopy(self.match_on)
+        with warnings.catch_warnings():  # of trusted samples: ``fit`` has issued them
+            warnings.simplefilter("ignore")
+            method = self._reweight(self.net_, rows, progress.targets, progress, transform, seed=0)
+        if isinstance(transform, Features):
+            transform.detach()
+        assert progress.weights is not None  # set by ``fit``
+        method.load_state_dict(progress.weights)
+        return method
 
     def _check_arguments(self) -> None:
         for name in ("max_steps", "batch_size") if self.epochs is None else ("epochs", "batch_size"):
@@ -226,7 +252,7 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         net = self._net(rows.shape).initialize() if progress.random is None else self.net_
         epochs, steps = self._length(len(roles.train))
         net.set_params(max_epochs=epochs, verbose=int(self.verbose))
-        reweight = None if not len(roles.matched) else self._reweight(net, rows, targets, progress, transform, seed)
+        reweight = self._reweight(net, rows, targets, progress, transform, seed)
         # Weights have a mean of about one in each batch: alone in a last batch, a wrong label has full weight.
         drawn = min(len(roles.train), steps * int(self.batch_size))
         train_rows = IndexedRows(rows, targets, roles.train, drawn)
@@ -254,8 +280,11 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _reweight(
         self, net: ReweightedNet, rows: Rows, targets: NDArray[Any], progress: Progress, transform: Any, seed: int
-    ) -> ADIW:
+    ) -> ADIW | Uniform:
+        """ADIW; without trusted samples to match, weights of one."""
         matched = progress.roles.matched
+        if not len(matched):
+            return Uniform(net.module_, net.criterion_, None, len(targets))
         trusted: Any = TensorDataset(dense(rows, matched), torch.from_numpy(targets[matched]))
         return ADIW(
             net.module_,
@@ -282,3 +311,13 @@ class NetworkEstimator(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def without_rows_behind(found: Audit, count: int) -> Audit:
+    """The audit of the first ``count`` rows: those behind them are trusted rows that are not rows of X."""
+    names = ("losses", "given", "predicted", "confidence", "unseen", "neighbour", "distance")
+    kept: dict[str, Any] = {name: values[:count] for name in names if (values := getattr(found, name)) is not None}
+    if found.neighbour is not None:
+        kept["distance"] = np.where(kept["neighbour"] < count, kept["distance"], np.nan)
+        kept["neighbour"] = np.where(kept["neighbour"] < count, kept["neighbour"], -1)
+    return replace(found, **kept)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from adiw import ADIW
+from adiw.baselines import Uniform
 from adiw.models import MLP
 
 ModuleFactory = Callable[[tuple[int, ...], int], nn.Module]  # (input_shape, num_outputs) -> network
@@ -57,6 +58,12 @@ class IndexedRows(Dataset[Any]):
         read: SkorchBatch = batch
         return read
 
+    @staticmethod
+    def with_index(batch: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """(x, target, index), the form of ``adiw.Indexed``."""
+        x, (target, index) = batch
+        return x, target, index
+
 
 def dense(x: Rows, index: NDArray[np.int64]) -> Tensor:
     """A copy of the rows at ``index`` as a tensor."""
@@ -82,10 +89,10 @@ class ReweightedNet(NeuralNet):  # type: ignore[misc]
     after_epoch_: Callable[[], None] | None = None
 
     def train_with(
-        self, rows: IndexedRows, weighted_loss: WeightedLoss | None, after_epoch: Callable[[], None] | None
+        self, rows: IndexedRows, weighted_loss: WeightedLoss, after_epoch: Callable[[], None] | None
     ) -> None:
-        """Train for ``max_epochs`` with this loss; None for the mean of the losses."""
-        self.weighted_loss_ = None if weighted_loss is None else lambda *batch: weighted_loss(*batch)
+        """Train for ``max_epochs`` with this loss."""
+        self.weighted_loss_ = lambda *batch: weighted_loss(*batch)
         self.after_epoch_ = after_epoch
         try:
             self.partial_fit(rows, None)
@@ -234,7 +241,7 @@ class Progress:
 
 def train(
     net: ReweightedNet,
-    reweight: ADIW | None,
+    reweight: ADIW | Uniform,
     rows: IndexedRows,
     held_out: Index,
     score: Callable[[Tensor, Tensor], float],
@@ -246,7 +253,7 @@ def train(
     """
     if progress.network is not None:
         net.module_.load_state_dict(progress.network)
-    if reweight is not None and progress.weights is not None:
+    if progress.weights is not None:
         reweight.load_state_dict(progress.weights)
     if progress.random is not None:
         torch.set_rng_state(progress.random)
@@ -254,18 +261,13 @@ def train(
 
     def score_epoch() -> None:
         outputs = net.forward(IndexedRows(rows.x, rows.targets, held_out))
-        best.update(net, score(outputs, targets), _weights(reweight, rows))
+        best.update(net, score(outputs, targets), reweight.weights.to("cpu", copy=True))
 
     net.train_with(rows, reweight, score_epoch if len(held_out) else None)
     progress.random = torch.get_rng_state()
-    progress.weights = None if reweight is None else reweight.state_dict()
+    progress.weights = reweight.state_dict()
     if best.weights is None:
-        return _weights(reweight, rows)
+        return reweight.weights.to("cpu", copy=True)
     progress.network = copy.deepcopy(net.module_.state_dict())
     net.module_.load_state_dict(best.network)
     return best.weights
-
-
-def _weights(reweight: ADIW | None, rows: IndexedRows) -> Tensor:
-    """A copy of the last weight of every row, on the CPU."""
-    return torch.ones(len(rows.targets)) if reweight is None else reweight.weights.cpu().clone()

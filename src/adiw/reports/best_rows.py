@@ -4,39 +4,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 LEVEL = 0.01
 Means = Mapping[int, float]  # trial number -> mean
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best rows, and the reason why there is none or why a row was not compared."""
-
-    rows: frozenset[str]
-    why: str | None = None
-
-
-def best_rows(column: Mapping[str, Means]) -> Best:
+def best_rows(column: Mapping[str, Means]) -> set[str]:
     """The best rows of a column of trial means at the 1% level; none where the highest mean is of a single trial.
 
+    A row is compared with the highest one if they have two trials in common.
+
     >>> column = {"a": {0: 88.0, 1: 88.2, 2: 88.1}, "b": {0: 88.1, 1: 87.9, 2: 88.2}, "c": {0: 60, 1: 61, 2: 60.5}}
-    >>> sorted(best_rows(column).rows)
-    ['a', 'b']
-    >>> best_rows({"a": {0: 88.0}, "b": {0: 70.0}})
-    Best(rows=frozenset(), why='a has one trial, and a t-test needs two')
+    >>> sorted(best_rows(column)), best_rows({"a": {0: 88.0}, "b": {0: 70.0}})
+    (['a', 'b'], set())
     """
     found = {row: means for row, means in column.items() if means}
     if not found:
-        return Best(frozenset(), "no trial is finished")
-    top = max(found, key=lambda row: statistics.fmean(found[row].values()))
-    if len(found[top]) < 2:
-        return Best(frozenset(), f"{top} has one trial, and a t-test needs two")
-    alone = [row for row, means in found.items() if len(means.keys() & found[top].keys()) < 2]
-    rows = [row for row in found if row not in alone and comparable(found[top], found[row])]
-    why = f"fewer than two trials in common with {top}: {', '.join(alone)}" if alone else None
-    return Best(frozenset(rows), why)
+        return set()
+    top = found[max(found, key=lambda row: statistics.fmean(found[row].values()))]
+    return {row for row, means in found.items() if len(means.keys() & top.keys()) > 1 and comparable(top, means)}
 
 
 def comparable(first: Means, second: Means) -> bool:

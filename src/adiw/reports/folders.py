@@ -18,18 +18,9 @@ METHOD_ORDER = (
     *("two-step-kmm", "two-step-kliep", "two-step-lsif"),
     *("adiw", "adiw-km", "adiw-kl", "adiw-ls", "adiw-wa", "oracle"),
 )
-RECIPE = (
-    "name",
-    "title",
-    "about",
-    "trials",
-    "measures",
-    "common",
-    "changes",
-    "rows",
-    "columns",
-    "deviations",
-    "paper",
+RECIPE = (  # the keys of recipe.json
+    *("name", "title", "about", "trials", "measures", "common"),
+    *("changes", "rows", "columns", "deviations", "paper"),
 )
 DATA = ("dataset", "path", "target", "shift", "selection")  # settings that define a column of runs
 

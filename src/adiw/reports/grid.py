@@ -64,11 +64,6 @@ class Grid:
     rows: Sequence[Sequence[Box]]
     notes: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row) != len(self.head):
-                raise ValueError(f"{self.title}: expected rows of {len(self.head)} boxes, got one of {len(row)}")
-
     @property
     def spans(self) -> list[tuple[str, int]]:
         """(group, number of its columns) above the heads; empty if no column has a group."""

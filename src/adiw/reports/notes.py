@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from adiw.reports.best_rows import Best
 from adiw.reports.grid import NONE
 from adiw.reports.results import Record, Results
 from adiw.reports.times import engine, sources
@@ -14,11 +13,12 @@ DIFFERENCE = "Diff.: ours - paper."
 NOT_RUN = f"Not run yet ({NONE}): "
 BOLD = (
     "Bold (* in text): the best row, and rows that a paired t-test over trial means does not distinguish from it at "
-    "the 1% level. With few trials the test seldom finds a difference."
+    "the 1% level. The test needs two trials in common, and with few trials seldom finds a difference. Shorter runs "
+    "and the true weights (oracle) are not compared."
 )
 
 
-def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[str]:
+def of_accuracy(results: Results) -> list[str]:
     """The notes of the accuracy table."""
     judged = _names(trial.record.get("judged_on") for trial in results.trials) or "nothing yet"
     records = [*(trial.record for trial in results.trials), *results.timing.values()]
@@ -34,7 +34,7 @@ def of_accuracy(results: Results, best: Mapping[tuple[str, str], Best]) -> list[
     return [
         f"Ours: mean (standard deviation) over {results.used_epochs} of all finished trials, "
         f"{plan}{seconds if results.timing else ''} {DIFFERENCE}",
-        _about_bold(results, best),
+        BOLD,
         *_not_run(results),
         *rest,
         *_about_recipe(results),
@@ -56,24 +56,6 @@ def of_time(results: Results) -> list[str]:
     ]
 
 
-def changes(recipe: Mapping[str, Any]) -> str:
-    """The settings given on the command line that differ from the recipe's; empty where there are none.
-
-    >>> rows = [{"label": "L2R", "settings": {"epochs": 4}}]
-    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": [], "columns": []})
-    ''
-    >>> changes({"common": {"epochs": 60}, "changes": {"epochs": 60}, "rows": rows, "columns": []})
-    'Changed from the recipe: epochs = 60.'
-    """
-    planned = [
-        recipe["common"],
-        *({**recipe["common"], **e["settings"]} for e in (*recipe["rows"], *recipe["columns"])),
-    ]
-    given = recipe["changes"].items()
-    changed = [f"{key} = {value}" for key, value in given if any(one.get(key) != value for one in planned)]
-    return f"Changed from the recipe: {', '.join(changed)}." if changed else ""
-
-
 def deviation(entry: Mapping[str, Any]) -> str:
     """A setting that differs from the paper's."""
     rows = "all rows" if entry["rows"] == "all" else ", ".join(entry["rows"])
@@ -88,18 +70,6 @@ def counted(number: int, thing: str) -> str:
 def _alone(results: Results) -> str:
     epochs = _names(counted(record["epochs"], "epoch") for record in results.timing.values())
     return f"alone on the device over {epochs}"
-
-
-def _about_bold(results: Results, best: Mapping[tuple[str, str], Best]) -> str:
-    """What bold means, and for each column without it, or with rows that were not compared, the reason."""
-    several, why = len(results.measures) > 1, {found.why for found in best.values()}
-    named = [(f"{column} ({measure})" if several else column, found.why) for (column, measure), found in best.items()]
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in named if reason)
-    if not any(found.rows for found in best.values()):
-        return f"No bold: {why.pop() if len(why) == 1 else reasons}."
-    oracles = [row for row in results.rows if results.method(row) == "oracle"]
-    text = f"{BOLD} {oracles[0]} has the true weights and is not compared." if oracles else BOLD
-    return f"{text} Not compared: {reasons}." if reasons else text
 
 
 def _not_run(results: Results) -> list[str]:
@@ -140,7 +110,8 @@ def _made_with(records: Iterable[Record]) -> list[str]:
 def _about_recipe(results: Results) -> list[str]:
     deviations = [f"Deviation: {deviation(entry)}" for entry in results.recipe["deviations"]]
     named = f"Recipe {results.recipe['name']}. {results.recipe['about']}"
-    return [named, *deviations, *filter(None, [changes(results.recipe)])]
+    given = ", ".join(f"{key} = {value}" for key, value in results.recipe["changes"].items())
+    return [named, *deviations, *([f"Set on the command line: {given}."] if given else [])]
 
 
 def _names(values: Iterable[str | None]) -> str:

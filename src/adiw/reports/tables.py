@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adiw.reports import notes
-from adiw.reports.best_rows import Best, best_rows
+from adiw.reports.best_rows import best_rows
 from adiw.reports.grid import NONE, Box, Grid, Head, write_grid
 from adiw.reports.results import Cell, MeanStd, Results
 from adiw.reports.times import engines, seconds_alone
@@ -33,7 +33,7 @@ def accuracy_table(results: Results) -> Grid:
         for measure in measures:
             group = column if len(measures) == 1 else f"{column}, {NAMES[measure]}"
             head += [Head(name, group) for name in names]
-            boxes = [_accuracy(results, cell, measure, cell.row in best[column, measure].rows) for cell in cells]
+            boxes = [_accuracy(results, cell, measure, cell.row in best[column, measure]) for cell in cells]
             columns += list(map(list, zip(*boxes, strict=True)))[: len(names)]
         if results.planned is None:
             head.append(Head("trials", column))
@@ -43,7 +43,7 @@ def accuracy_table(results: Results) -> Grid:
             head.append(Head("s / epoch", column))
             columns.append([Box(text or NONE) for text in seconds])
     rows = list(zip(*columns, strict=True))
-    return Grid(f"{results.title}: accuracy (%)", head, rows, notes.of_accuracy(results, best))
+    return Grid(f"{results.title}: accuracy (%)", head, rows, notes.of_accuracy(results))
 
 
 def time_table(results: Results) -> Grid:
@@ -73,10 +73,10 @@ def write_tables(results: Results, folder: Path) -> list[Path]:
     return accuracy + write_grid(time_table(results), folder, "time", figures_table(results, ["seconds"]))
 
 
-def best_of(results: Results, column: str, measure: str) -> Best:
+def best_of(results: Results, column: str, measure: str) -> set[str]:
     """The best of the rows with the most epochs; the oracle, which has the true weights, is not compared."""
     if results.planned is None or measure == "seconds":
-        return Best(frozenset())
+        return set()
     cells = [results.cells[row, column] for row in results.rows if results.method(row) != "oracle"]
     longest = max((max(cell.epochs, default=0) for cell in cells), default=0)
     return best_rows({cell.row: cell.means(measure) for cell in cells if cell.epochs == [longest]})
@@ -149,7 +149,7 @@ def _figures(results: Results, row: str, column: str, measure: str) -> list[str]
     numbers = [*(paper or (None, None)), ours.mean - paper.mean if ours and paper else None]
     texts = ["" if value is None else f"{value:.4f}" for value in (*(ours or (None, None)), *numbers)]
     counts = [str(count) for count in (trials, *map(cell.count, ("dead", "failed", "missing")))]
-    best = str(int(row in best_of(results, column, measure).rows))
+    best = str(int(row in best_of(results, column, measure)))
     return [row, column, measure, *texts[:2], *counts, *texts[2:], best]
 
 

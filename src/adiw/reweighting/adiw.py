@@ -615,6 +615,6 @@ def _resolve_transform(transform: Literal["loss"] | Transform, ranks: bool) -> T
         if transform != "loss":
             raise ValueError(f'transform must be "loss" or adiw.Features(layer, ...), got {transform!r}')
         return LossAndLabel() if ranks else LossValue()
-    if isinstance(transform, type) or not callable(getattr(transform, "apply", None)):
+    if not isinstance(transform, Transform):
         raise TypeError(f'transform must be "loss" or an instance such as adiw.Features("layer"), got {transform!r}')
     return transform

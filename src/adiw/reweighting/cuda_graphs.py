@@ -20,7 +20,7 @@ WARM_UP = 3  # eager calls before the capture: they allocate state and let cuDNN
 MOST_GRAPHS = 8  # of a ``GraphedCalls``: memory is bounded, and further signatures stay eager
 MOST_SIGNATURES = 256  # whose calls are counted: where every batch has another size, most do not return
 _CAPTURES = threading.Lock()  # PyTorch allows one capture at a time
-_eager = threading.local()
+ENABLED = True  # false captures and replays nothing, to compare both kinds of calls
 
 
 class NotCaptured(RuntimeError):  # noqa: N818 - not an error of the caller: the work runs eagerly
@@ -199,20 +199,9 @@ class _Graph:
 
 def can_capture(device: torch.device) -> bool:
     """Whether a call on this device may be captured: on a GPU, and not within a capture or compiled code."""
-    if device.type != "cuda" or getattr(_eager, "always", False) or torch.compiler.is_compiling():
+    if device.type != "cuda" or not ENABLED or torch.compiler.is_compiling():
         return False
     return not torch.cuda.is_current_stream_capturing()
-
-
-@contextmanager
-def always_eager() -> Iterator[None]:
-    """Capture and replay nothing in this thread, to compare both kinds of calls."""
-    before = getattr(_eager, "always", False)
-    _eager.always = True
-    try:
-        yield
-    finally:
-        _eager.always = before
 
 
 @contextmanager

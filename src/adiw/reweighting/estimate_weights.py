@@ -74,7 +74,7 @@ def _check_state(state: State | None, size: int, divergence: Divergence, like: T
             f"state holds {len(state.params)} parameters, but this divergence has one per "
             f"{divergence.side} sample and the batch has {size}: pass the state of the same samples, or None"
         )
-    return state
+    return State(state.params.to(like.dtype), state.memory)
 
 
 def _check_z(z_train: Tensor, z_val: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,29 +19,6 @@ class TransformedBatch(NamedTuple):
     group: Tensor | None
 
 
-class Transform(Protocol):
-    """z and groups of a batch from its losses, targets and hidden-layer outputs."""
-
-    num_groups: int
-    minimum: int  # samples that a group needs on either side to be estimated
-
-    def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
-        """z and groups of a batch, from losses (n,), targets, and the caller's features (n, ...) or None."""
-        ...
-
-    def class_factor(self, group: Tensor) -> Tensor | None:
-        """The factor of each sample's weight in the loss, by its class, (n,); None if all factors are one."""
-        ...
-
-    def attach(self, model: nn.Module) -> None:
-        """Register the hooks that the transform needs on this model."""
-        ...
-
-    def take_output(self) -> Tensor | None:
-        """The output of a hidden layer in the model's last pass, which is then forgotten; None without a hook."""
-        ...
-
-
 class LossValue:
     """z is the loss of each sample, one group (Algorithm 1).
 
@@ -51,18 +28,21 @@ class LossValue:
     """
 
     num_groups = 1
-    minimum = 1
+    minimum = 1  # samples that a group needs on either side to be estimated
 
     def apply(self, losses: Tensor, targets: object, features: Tensor | None) -> TransformedBatch:
+        """z and groups of a batch, from losses (n,), targets, and the caller's features (n, ...) or None."""
         return TransformedBatch(losses.unsqueeze(1), None)
 
     def class_factor(self, group: Tensor) -> Tensor | None:
+        """The factor of each sample's weight in the loss, by its class, (n,); None if all factors are one."""
         return None
 
     def attach(self, model: nn.Module) -> None:
-        pass
+        """Register the hooks that the transform needs on this model."""
 
     def take_output(self) -> Tensor | None:
+        """The output of a hidden layer in the model's last pass, which is then forgotten; None without a hook."""
         return None
 
     def __repr__(self) -> str:
@@ -127,6 +107,7 @@ class Features:
         self._hook: RemovableHandle | None = None
 
     def attach(self, model: nn.Module) -> None:
+        """Register a hook on the layer of this model."""
         if self.layer is None:
             return
         # torch.compile adds the level "_orig_mod" to names; users write names without it.
@@ -185,6 +166,7 @@ class Features:
         return torch.where(known, targets.long(), -1)
 
     def class_factor(self, group: Tensor) -> Tensor | None:
+        """The ratio r_y of each sample's class, (n,); None without ``class_prior``."""
         if self.class_prior is None:
             return None
         self.class_prior = self.class_prior.to(group.device)
@@ -194,6 +176,9 @@ class Features:
         name = self.layer if isinstance(self.layer, str) else type(self.layer).__name__
         prior = None if self.class_prior is None else [round(r, 6) for r in self.class_prior.tolist()]
         return f"Features({name}, class_prior={prior}, num_groups={self.num_groups})"
+
+
+Transform = LossValue | Features
 
 
 def class_prior_ratio(train_labels: Tensor, test_labels: Tensor, num_classes: int) -> Tensor:

@@ -1,6 +1,6 @@
 """Simulated shifts: pure functions of tensors and a generator, each with its true weights where they are known.
 
-A new shift is one file with a class that has ``apply`` (see ``Shift``), and one line in the table below.
+A new shift is a class that has ``apply`` (see ``Shift``) in a file of this folder, and one line in the table below.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import inspect
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
-from adiw.shifts.class_conditional import ClassConditional
+from adiw.shifts.biased_sampling import ClassConditional, Covariate
 from adiw.shifts.class_prior import ClassPrior
-from adiw.shifts.covariate import Covariate
 from adiw.shifts.label_noise import Pair, Symmetric
 from adiw.shifts.none import NoShift
 from adiw.shifts.shift import Shift, Shifted

@@ -1,23 +1,102 @@
-"""Sampling by the inputs, for covariate and class-conditional shift: scores, keep probabilities and importance."""
+"""Biased sampling: covariate shift, in which p(x) changes, and class-conditional shift, in which p(x | y) does."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from adiw.shifts.shift import Shifted, check_labels, class_counts
+from adiw.shifts.trusted import draw_per_class, proportional, trusted_count
 
 BLOCK = 8  # directions iterated together: the first one converges as (ninth eigenvalue / first)^ITERATIONS
 ITERATIONS = 20
 
 
-def check_strength(strength: float) -> None:
-    """The strength must be finite; zero is no shift, a negative strength prefers small scores."""
-    if not math.isfinite(strength):
-        raise ValueError(f"strength: expected a finite number, got {strength}; 2.0 is a clear shift")
+@dataclass(frozen=True)
+class Covariate:
+    """Samples with a small first principal component are rarer in training, whatever their label.
+
+    With s(x) the standardised first principal component of x,
+
+        P(keep | x) = sigmoid(strength * s(x)), rescaled so that the largest is one;
+        q(x) = t/n + (1 - t/n) P(keep | x),    w(x) = 1 / q(x), mean one over the kept samples.
+
+    Trusted: 1000 by default, drawn before the biased sampling, uniformly within each class and in proportion to its
+    size, and always kept. q accounts for them, and so bounds the weights. A negative strength prefers small
+    components. Shapes: see ``Shifted``.
+
+    >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
+    >>> shifted = Covariate(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))
+    >>> bool(x[shifted.keep].mean() > 0.2), round(shifted.true_weights.mean().item(), 4)
+    (True, 1.0)
+    """
+
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.strength):
+            raise ValueError(f"strength: expected a finite number, got {self.strength}; 2.0 is a clear shift")
+
+    def apply(
+        self, x: Tensor | None, y: Tensor, num_classes: int, trusted: int | None, generator: torch.Generator
+    ) -> Shifted:
+        """Drop samples by their inputs."""
+        check_labels(y, num_classes)
+        x = _check_inputs(x, y)
+        counts = class_counts(y, num_classes)
+        index = draw_per_class(y, proportional(trusted_count(trusted, len(y)), counts), generator)
+        kept = torch.zeros(len(y), dtype=torch.bool, device=y.device)
+        kept[index] = True
+        parts = self._parts(y)
+        scores = [principal_score(x[part.to(x.device)], generator).to(y.device) for part in parts]
+        biases = [keep_probability(score, self.strength) for score in scores]
+        # A part in which all samples are trusted loses none: its mean is that of all its samples.
+        means = [
+            float((bias if kept[part].all() else bias[~kept[part]]).mean())
+            for bias, part in zip(biases, parts, strict=True)
+        ]
+        weights = torch.ones(len(y), dtype=torch.float64, device=y.device)
+        for part, bias, mean in zip(parts, biases, means, strict=True):
+            probability, is_trusted = min(means) * bias / mean, kept[part]
+            uniform = torch.rand(len(part), generator=generator, device=generator.device, dtype=torch.float64)
+            drawn = is_trusted | (uniform.to(y.device) < probability)
+            kept[part] = drawn
+            weights[part] = importance(probability, int(is_trusted.sum()), drawn)
+        everything = Shifted(torch.arange(len(y), device=y.device), y, y, index, weights.float())
+        return everything.without((~kept).nonzero().flatten())
+
+    def _parts(self, y: Tensor) -> list[Tensor]:
+        """Positions of the samples that are sampled together: all lose the same share."""
+        return [torch.arange(len(y), device=y.device)]
 
 
-def check_inputs(x: Tensor | None, y: Tensor) -> Tensor:
+class ClassConditional(Covariate):
+    """Within each class, samples with a small first principal component are rarer in training.
+
+    Every class loses the same fraction, apart from chance. With s_y(x) the standardised first principal component
+    within the class and a = sigmoid(strength * s_y) / max sigmoid(strength * s_y), with means over the untrusted
+    samples of the class,
+
+        P(keep | x, y) = f a(x) / mean(a),    f = min_y mean(a), the largest share that every class can keep;
+        q(x, y) = t_y/n_y + (1 - t_y/n_y) P(keep | x, y),    w = 1 / q, mean one over each class.
+
+    Trusted: as for ``Covariate``. The only approximation: mean(a) excludes the trusted samples, an error of order
+    sqrt(t_y) / n_y.
+
+    >>> x, y = torch.linspace(-1, 1, 1000)[:, None], torch.arange(1000) % 2
+    >>> shifted = ClassConditional(2.0).apply(x, y, 2, 100, torch.Generator().manual_seed(0))
+    >>> bool(x[shifted.keep].mean() > 0.2), shifted.y.bincount()
+    (True, tensor([281, 277]))
+    """
+
+    def _parts(self, y: Tensor) -> list[Tensor]:
+        return [(y == c).nonzero().flatten() for c in y.unique()]
+
+
+def _check_inputs(x: Tensor | None, y: Tensor) -> Tensor:
     """The inputs ``(n, ...)``, which this kind of shift needs: one per label."""
     if x is None:
         raise ValueError("x: expected the inputs (n, ...), got None; this shift samples by them, so pass x=")
@@ -69,25 +148,6 @@ def keep_probability(score: Tensor, strength: float) -> Tensor:
     # The logarithm keeps the ratio exact where every sigmoid is tiny.
     log_probability = torch.nn.functional.logsigmoid(strength * score)
     return (log_probability - log_probability.max()).exp()
-
-
-def systematic(probability: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw each i with exactly ``probability_i``, and a fixed number of samples in all.
-
-    Systematic sampling in random order: the cumulative sum of the probabilities starts at u ~ U(0, 1), and i is
-    drawn when its step crosses an integer. The number drawn is sum(probability), rounded down or up. ``(n,)`` to
-    ``(n,)`` bool.
-
-    >>> systematic(torch.full((10,), 0.3), torch.Generator().manual_seed(0)).sum()
-    tensor(3)
-    """
-    order = torch.randperm(len(probability), generator=generator, device=generator.device).to(probability.device)
-    start = torch.rand(1, generator=generator, device=generator.device, dtype=torch.float64)
-    steps = torch.cat([start.to(probability.device), probability[order].double()])
-    passed = steps.cumsum(0).floor()
-    drawn = torch.zeros(len(probability), dtype=torch.bool, device=probability.device)
-    drawn[order] = passed[1:] > passed[:-1]
-    return drawn
 
 
 def importance(probability: Tensor, trusted: int, kept: Tensor) -> Tensor:
