@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Generator
 
 from adiw.matching.loss_ranks import (
+    FULL,
+    LOWEST,
+    NONE,
     decreasing,
     evidence_of_larger_mean,
     evidence_of_smaller,
@@ -59,15 +64,54 @@ def test_larger_trusted_losses_are_no_evidence_of_wrong_labels() -> None:
     assert rank_weights(train, trusted + 0.5).weights.eq(1).all()
 
 
-def test_the_evidence_is_that_of_the_one_sided_test() -> None:
+def test_the_evidence_of_smaller_losses_is_that_of_the_one_sided_test() -> None:
     stats = pytest.importorskip("scipy.stats")
     generator = Generator().manual_seed(0)
     train, trusted = torch.rand(500, generator=generator), torch.rand(80, generator=generator) * 0.85
     largest = stats.ks_2samp(trusted.numpy(), train.numpy(), alternative="greater").statistic
     expected = 80 * 500 / 580 * largest**2 - 1
     assert 0 < expected < 1  # the test could not fail at a bound
-    # Midranks instead of a step function: a difference of at most one training sample.
-    assert rank_weights(train, trusted).evidence.item() == pytest.approx(expected, abs=80 * 3 / 500)
+    assert evidence_of_smaller(train, trusted).item() == pytest.approx(expected, abs=1e-4)
+
+
+def surprise(train: torch.Tensor, trusted: torch.Tensor) -> float:
+    """-log of the p-value of the test of Berk and Jones, in plain Python."""
+    largest, n, m = 0.0, len(train), len(trusted)
+    for loss in trusted.tolist():
+        u = max(sum(value <= loss for value in train.tolist()) / n, LOWEST)
+        f = sum(value <= loss for value in trusted.tolist()) / m
+        if f > u:
+            terms = [a * math.log(a / b) for a, b in ((f, u), (1 - f, 1 - u)) if a > 0]
+            largest = max(largest, sum(terms))
+    return max(m * n / (m + n) * largest - 1, 0.0)
+
+
+@pytest.mark.parametrize("largest", [0.85, 0.93, 0.96])
+def test_the_evidence_is_that_of_the_test_of_berk_and_jones(largest: float) -> None:
+    generator = Generator().manual_seed(0)
+    train, trusted = torch.rand(500, generator=generator), torch.rand(80, generator=generator) * largest
+    expected = min(max((surprise(train, trusted) - NONE) / (FULL - NONE), 0), 1)
+    assert rank_weights(train, trusted).evidence.item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_without_a_difference_the_p_value_is_right() -> None:
+    """P(-log p > s) is about exp(-s): three standard errors of 1,000 draws, and a factor of two."""
+    generator = Generator().manual_seed(0)
+    found = [
+        rank_weights(torch.rand(300, generator=generator), torch.rand(50, generator=generator)).evidence
+        for _ in range(1000)
+    ]
+    for share, p in (
+        (sum(bool(e > 0) for e in found), math.exp(-NONE)),
+        (sum(bool(e == 1) for e in found), math.exp(-FULL)),
+    ):
+        assert 500 * p - 3 * (1000 * p) ** 0.5 < share < 2000 * p + 3 * (1000 * p) ** 0.5
+
+
+def test_few_wrong_labels_are_found_with_few_trusted_samples() -> None:
+    """12% wrong: 2 m D^2, the exponent of Kolmogorov and Smirnov's p-value, is about 3 for 100 trusted samples."""
+    train, trusted = mixture(0.12)
+    assert rank_weights(train, trusted[:100], before=torch.zeros(())).evidence == 1
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
@@ -119,16 +163,29 @@ def test_the_threshold_of_the_evidence() -> None:
     assert found == pytest.approx([1, 1500 / 503 - 2, 1500 / 503 - 2.5, 0])
 
 
-@pytest.mark.parametrize(("largest", "started", "kept"), [(0.8, 1, 1), (0.85, 0, 1730.77 / 1000 - 1), (0.9, 0, 0)])
-def test_evidence_starts_where_the_p_value_is_at_most_one_over_m(largest: float, started: float, kept: float) -> None:
-    """Of 80 trusted samples: exp(-2 statistic) <= 1 / 80 from 2.19 on. The statistics are 3.08, 1.73 and 0.77."""
+@pytest.mark.parametrize(("largest", "started"), [(0.85, 1), (0.94, 0), (0.99, 0)])
+def test_evidence_starts_where_the_p_value_is_at_most_m_to_the_minus_three_halves(
+    largest: float, started: float
+) -> None:
+    """Of 80 trusted samples: -log of the p-value is at least 6.57. Here it is 11.5, 3.8 and 0."""
     train, trusted = torch.linspace(0, 1, 2000), largest * torch.linspace(0, 1, 80)
-    bad = torch.full((500,), float("nan"))  # counted, they would raise the bound to 3.18
+    kept = min(max((surprise(train, trusted) - NONE) / (FULL - NONE), 0), 1)
+    bad = torch.full((500,), float("nan"))  # counted, they would raise the bound to 9.5
     for losses in (trusted, torch.cat([trusted, bad])):
         tables = [rank_weights(train, losses, before=torch.tensor(before)) for before in (0.0, 0.1)]
-        assert [float(table.evidence) for table in tables] == pytest.approx([started, kept], abs=1e-4)
+        assert [float(table.evidence) for table in tables] == pytest.approx([started, kept], abs=1e-3)
         assert [bool(table.weights.eq(1).all()) for table in tables] == [started == 0, kept == 0]
-        assert float(rank_weights(train, losses).evidence) == pytest.approx(kept, abs=1e-4)
+        assert float(rank_weights(train, losses).evidence) == pytest.approx(kept, abs=1e-3)
+
+
+def test_right_labels_with_large_losses_are_kept_where_few_trusted_samples_tell_of_them() -> None:
+    """8% wrong; the largest 7% of the right losses lie among the wrong ones, with one of 30 trusted samples."""
+    generator = Generator().manual_seed(0)
+    right, wrong = torch.rand(920, generator=generator), 1 + torch.rand(80, generator=generator)
+    right[:60] = 1 + torch.rand(60, generator=generator)
+    trusted = torch.cat([torch.linspace(0.01, 0.99, 29), torch.tensor([1.2])])
+    weights = rank_weights(torch.cat([right, wrong]), trusted).at(right)
+    assert (weights > 0.5).float().mean() > 0.95
 
 
 def test_the_evidence_of_a_larger_mean_is_that_of_welchs_test() -> None:

@@ -153,7 +153,7 @@ class Run:
         ]
 
     def train(self, before: Before, steps: int = 40) -> Run:
-        optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        optimizer = torch.optim.SGD(self.net.parameters(), lr=0.3)
         for step in range(steps):
             before(self.net, self.reweight, step)
             index = torch.randperm(60, generator=Generator().manual_seed(step))[: 16 if step % 5 else 7]

@@ -8,7 +8,6 @@ the decreasing functions is isotonic regression (the Grenander estimator), which
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -19,9 +18,10 @@ from adiw.matching.batches import is_finite
 PSEUDO_SAMPLES = 2.0  # the ratio is shrunk towards one by so many trusted samples
 LOWEST = 0.25  # of the training losses: all labels there are taken to be right
 THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRESHOLD gets half of the full weight
-# Of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test: below it all weights are one, from one more on they are
-# those of the ratio.
-EVIDENCE = 1.0
+# -log of the p-value of the test of Berk and Jones: up to the first all weights are one, from the second on they are
+# those of the ratio. They start to differ where it is at least STARTS log m.
+NONE, FULL, STARTS = 2.0, 4.0, 1.5
+EVIDENCE = 1.0  # of m n / (m + n) D^2, the one-sided Kolmogorov-Smirnov test, in ``evidence_of_smaller``
 PRIOR_SAMPLES = 5.0  # class shares are shrunk towards each other by so many trusted samples
 
 
@@ -36,8 +36,8 @@ class RankWeights:
 
     def at(self, losses: Tensor) -> Tensor:
         """The weights of samples with these losses, (n,)."""
-        rank = torch.searchsorted(self.ranked, losses.contiguous()) / self.count
-        return self.weights.index_select(0, _part(rank, len(self.weights)))
+        smaller = torch.searchsorted(self.ranked, losses.contiguous())
+        return self.weights.index_select(0, _part(smaller, self.count, len(self.weights)))
 
     @property
     def full(self) -> Tensor:
@@ -51,32 +51,36 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True, before: T
     Without ``sharpen`` they are the ratio of the two densities; with it, ratios that stand for labels that are rather
     wrong than right become small.
 
+    A part of the ranks is rejected only as far as the upper bound of its ratio tells, one standard error above the
+    estimate: few trusted samples leave large errors in it.
+
     ``before``: the evidence at the last estimate, for a network that trains with these weights. With unequal weights
     it fits the trusted samples better, even where the evidence was chance. So evidence above zero begins only where
-    the p-value of the test, exp(-2 statistic), is at most 1 / m.
+    the p-value of the test is at most m^(-3/2).
 
     >>> right, wrong = torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)
     >>> table = rank_weights(torch.cat([right, wrong]), torch.linspace(0, 1, 50))
     >>> [round(w, 2) for w in table.at(torch.tensor([0.1, 5.5])).tolist()]
-    [1.75, 0.0]
+    [1.67, 0.0]
     """
     ranked, number, count = _in_order(train)
     ordered, number_trusted, count_trusted = _in_order(trusted)
     # The share of the training losses below each trusted loss, with half of those that are equal.
     ends = torch.searchsorted(ranked, ordered) + torch.searchsorted(ranked, ordered, right=True)
     parts = num_parts(len(trusted))
-    part = torch.where(ordered < torch.inf, _part(ends / (2 * count), parts), -1)
+    part = torch.where(ordered < torch.inf, _part(ends, 2 * count, parts), -1)
     shares = (part[:, None] == torch.arange(parts, device=train.device)).sum(0) / count_trusted
     shrink = PSEUDO_SAMPLES / (count_trusted + PSEUDO_SAMPLES)
     ratio = decreasing((1 - shrink) * parts * shares + shrink)
     weights = ratio
     if sharpen:
-        right = ratio / ratio[: max(1, round(LOWEST * parts))].mean()
+        bound = _upper_bound(ratio, count_trusted / parts)
+        right = bound / ratio[: max(1, round(LOWEST * parts))].mean()
         weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
-    statistic = _statistic(ranked, number, count, ordered, number_trusted, count_trusted)
-    evidence = (statistic - EVIDENCE).clamp(0, 1)
+    surprise = -_log_p_value(*_shares(ranked, number, count, ordered, number_trusted, count_trusted))
+    evidence = ((surprise - NONE) / (FULL - NONE)).clamp(0, 1)
     if before is not None:
-        evidence = evidence.where((before > 0) | (2 * statistic >= count_trusted.log()), 0)
+        evidence = evidence.where((before > 0) | (surprise >= STARTS * count_trusted.log()), 0)
     return RankWeights(ranked, count, 1 + evidence * (weights / weights.mean() - 1), evidence)
 
 
@@ -85,15 +89,18 @@ def evidence_of_smaller(
 ) -> Tensor:
     """Evidence that trusted losses (m,) are smaller than training losses (n,): from 0 (none) to 1, a scalar.
 
-    It is zero up to a statistic of ``threshold``, and one from ``threshold`` + 1 on. ``all_finite`` promises that all
-    losses are finite.
+    It is zero up to a statistic of ``threshold``, and one from ``threshold`` + 1 on: m n / (m + n) D^2 of the
+    one-sided two-sample Kolmogorov-Smirnov test, where D is the largest difference of the shares of trusted and of
+    training losses up to a value. ``all_finite`` promises that all losses are finite.
 
     >>> small, large = torch.linspace(0, 1, 50), torch.linspace(1, 2, 50)
     >>> float(evidence_of_smaller(large, small)), float(evidence_of_smaller(small, large))
     (1.0, 0.0)
     """
     in_order = _finite_in_order if all_finite else _in_order
-    return (_statistic(*in_order(train), *in_order(trusted)) - threshold).clamp(0, 1)
+    at_most, trusted_at_most, size = _shares(*in_order(train), *in_order(trusted))
+    largest = (trusted_at_most - at_most).amax().clamp_min(0)
+    return (size * largest.square() - threshold).clamp(0, 1)
 
 
 def evidence_of_larger_mean(train: Tensor, trusted: Tensor, threshold: float) -> Tensor:
@@ -136,7 +143,7 @@ def weights_by_class(
     >>> losses = torch.cat([torch.linspace(0, 1, 60), torch.linspace(5, 6, 40)])
     >>> weights = weights_by_class(losses, None, torch.linspace(0, 1, 50), None, None)
     >>> [round(w, 1) for w in weights[[5, 90]].tolist()]
-    [1.7, 0.0]
+    [1.6, 0.0]
     """
     if classes is None or trusted_classes is None or num_classes is None:
         return rank_weights(losses, trusted, sharpen=False).at(losses)
@@ -153,12 +160,12 @@ def weights_by_class(
 
 
 def num_parts(num_trusted: int) -> int:
-    """In how many parts the ranks are divided: about 2 sqrt(m), each with enough trusted samples for an estimate.
+    """In how many parts the ranks are divided: one for each trusted sample, from 4 to 100.
 
-    >>> [num_parts(m) for m in (1, 100, 5000)]
-    [4, 20, 50]
+    >>> [num_parts(m) for m in (1, 50, 5000)]
+    [4, 50, 100]
     """
-    return min(max(round(2 * math.sqrt(num_trusted)), 4), 50)
+    return min(max(num_trusted, 4), 100)
 
 
 def decreasing(values: Tensor) -> Tensor:
@@ -189,25 +196,46 @@ def _finite_in_order(losses: Tensor) -> tuple[Tensor, int, int]:
     return losses.sort().values, len(losses), len(losses)
 
 
-def _statistic(
+def _shares(
     ranked: Tensor,
     number: Tensor | int,
     count: Tensor | int,
     ordered: Tensor,
     number_trusted: Tensor | int,
     count_trusted: Tensor | int,
-) -> Tensor:
-    """Of the one-sided two-sample Kolmogorov-Smirnov test, m n / (m + n) D^2; zero before any loss is known.
+) -> tuple[Tensor, Tensor, Tensor | float]:
+    """What tests of smaller trusted losses compare; the arguments are ``_in_order`` of training and trusted losses.
 
-    The arguments are ``_in_order`` of the training losses and of the trusted ones. D is the largest difference of the
-    share of the trusted losses up to a value and that of the training losses. Equal losses are no evidence.
+    The shares of the training losses and of the trusted ones that are at most as large as each trusted loss, (m,),
+    and m n / (m + n), zero before any loss is known. Equal losses are no evidence.
     """
     at_most = torch.searchsorted(ranked, ordered, right=True) / count
-    trusted_at_most = (
-        torch.arange(1, len(ordered) + 1, device=ordered.device).clamp_max(count_trusted) / count_trusted
-    )
-    largest = (trusted_at_most - at_most).amax().clamp_min(0)
-    return number * number_trusted / (count + count_trusted) * largest.square()
+    order = torch.arange(1, len(ordered) + 1, device=ordered.device)
+    return at_most, order.clamp_max(count_trusted) / count_trusted, number * number_trusted / (count + count_trusted)
+
+
+def _log_p_value(at_most: Tensor, trusted_at_most: Tensor, size: Tensor | float) -> Tensor:
+    """About log of the p-value of the one-sided test of Berk and Jones, of ``_shares``.
+
+    The statistic is S = m n / (m + n) max KL(f || u) over the shares u >= LOWEST of the training losses at which the
+    share f of the trusted ones is larger; KL is that of two coins. Without a difference P(S > s) is about exp(1 - s)
+    with 10 to 1,000 trusted samples. Where few labels are wrong, f differs from u in the upper tail only, and the
+    test of Kolmogorov and Smirnov needs several times as many trusted samples.
+    """
+    u, f = at_most.clamp(LOWEST, 1 - 1e-4), trusted_at_most
+    divergence = torch.xlogy(f, f / u) + torch.xlogy(1 - f, (1 - f) / (1 - u))
+    return (1 - size * divergence.where(f > u, 0).amax()).clamp_max(0)
+
+
+def _upper_bound(ratio: Tensor, expected: Tensor) -> Tensor:
+    """Decreasing ratios (K,) of counts to ``expected``, plus one standard error.
+
+    Parts with the same ratio are one part of the estimate. The variance of a count is the count, plus 1/4 so that a
+    part without trusted samples has an error.
+    """
+    pooled = expected * ((ratio[:, None] - ratio).abs() < 1e-4).sum(1)
+    found = ratio * pooled
+    return (found + (found + 0.25).sqrt()) / pooled
 
 
 def _mean_and_variance(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -218,5 +246,6 @@ def _mean_and_variance(values: Tensor) -> tuple[Tensor, Tensor]:
     return mean, (values - mean).square().where(finite, 0).sum() / (count * (count - 1))
 
 
-def _part(rank: Tensor, parts: int) -> Tensor:
-    return (rank * parts).long().clamp_max(parts - 1)
+def _part(number: Tensor, count: Tensor, parts: int) -> Tensor:
+    """The part of the rank ``number`` / ``count``."""
+    return (number * parts // count).clamp_max(parts - 1)

@@ -68,15 +68,7 @@ def test_the_samples_that_each_model_has_evaluated_are_reported() -> None:
     assert seen == [(f"{name}: evaluating, sample", done, 600) for name in names for done in batches]
 
 
-def test_wrong_labels_are_a_shift_where_trusted_samples_are_not_trained_on() -> None:
-    """The default then overcorrects: more than half of the weight is on the smallest third of the losses."""
-    verdict = trained(0.5, False, None)[0].verdict()
-    assert verdict.shift.found
-    assert verdict.after is not None
-    assert verdict.after.found
-
-
-@pytest.mark.parametrize(("join", "divergence"), [(True, None), (False, "kl"), (True, "kl")])
+@pytest.mark.parametrize(("join", "divergence"), [(True, None), (False, None), (False, "kl"), (True, "kl")])
 def test_wrong_labels_are_a_shift_that_the_weights_remove(join: bool, divergence: str | None) -> None:
     verdict = trained(0.5, join, divergence)[0].verdict()
     assert verdict.shift.found
