@@ -29,11 +29,13 @@ REPORTED = (
 )
 KINDS = {
     "clean": "nothing is wrong",
+    "few": "10% of the labels wrong, any other class",
     "symmetric": "40% of the labels wrong, any other class",
     "instance": "35% of the labels drawn wrong from a weak network's predictions",
     "missing": "80% of the rows of one class in half of the inputs missing",
     "mix": "half the classes cut to a tenth",
 }
+WRONG = {"few": 0.1, "symmetric": 0.4}
 MOST_TRAIN, MOST_TRUSTED, MOST_TEST, MOST_TEACHER = 6000, 200, 2000, 2000
 
 
@@ -63,8 +65,8 @@ def draw(name: str, kind: str, sources: Sources, seed: int) -> Split:
     given = train.y
     if kind == "instance":
         given = confusions(train, pools.train[np.arange(teacher)], 0.35, classes, rng)
-    elif kind == "symmetric":
-        given = symmetric(train.y, 0.4, classes, rng)
+    elif kind in WRONG:
+        given = symmetric(train.y, WRONG[kind], classes, rng)
     elif kind == "mix":
         train = thin_classes(train, classes, 0.1, rng)
         given = train.y
