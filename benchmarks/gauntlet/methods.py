@@ -10,7 +10,7 @@ from typing import Literal
 from torch.utils.data import TensorDataset
 
 import adiw
-from adiw.reweighting.default_estimator import RATE, TRUSTED_FACTOR, TRUSTED_SHARE
+from adiw.reweighting.default_estimator import RATE, TRUSTED_SHARE
 from benchmarks.gauntlet import alternatives
 from benchmarks.gauntlet.alternatives import Outcome, joined, outcome_of
 from benchmarks.gauntlet.candidates import CANDIDATES, TUNED, Candidate, Weighting
@@ -98,8 +98,8 @@ METHODS: dict[str, Method] = {
     "default": Method(
         "candidate",
         partial(default, RATE),
-        f"no settings (rate {RATE}, evidence from a p-value of m^(-3/2) of Berk and Jones's test, trusted samples "
-        f"{TRUSTED_FACTOR} times, up to {TRUSTED_SHARE} of the weight to them), trusted samples joined",
+        f"no settings (rate {RATE}, evidence from a p-value of m^(-3/2) of Berk and Jones's test, up to "
+        f"{TRUSTED_SHARE} of the weight to trusted samples), trusted samples joined",
     ),
     "default-apart": Method(
         "candidate",

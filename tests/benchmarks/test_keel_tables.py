@@ -28,7 +28,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Task]:
         (tmp_path / f"{name}.dat").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("ADIW_KEEL", str(tmp_path))
     made = {task.name: task for task in own_tasks(FILE)}
-    assert len(made) == 5 * len(set(names)) == 5 * len(names) == 120  # no table is in both lists
+    assert len(made) == 6 * len(set(names)) == 6 * len(names) == 144  # no table is in both lists
     return made
 
 
@@ -37,13 +37,14 @@ def draw(tasks: dict[str, Task], kind: str) -> Split:
 
 
 def test_the_draws_of_a_table(tasks: dict[str, Task]) -> None:
-    splits = {kind: draw(tasks, kind) for kind in ("clean", "symmetric", "instance", "missing", "mix")}
+    splits = {kind: draw(tasks, kind) for kind in ("clean", "few", "symmetric", "instance", "missing", "mix")}
     for split in splits.values():
         rows = np.concatenate([split.rows_train, split.rows_trusted, split.rows_test])
         assert len(rows) == len(set(rows.tolist()))
         assert (len(split.y_trusted), len(split.y_test)) == (60, 180)
     wrong = {kind: split.wrong.double().mean().item() for kind, split in splits.items()}
     assert wrong["clean"] == wrong["missing"] == wrong["mix"] == 0
+    assert wrong["few"] == pytest.approx(0.1, abs=0.06)
     assert wrong["symmetric"] == pytest.approx(0.4, abs=0.08)
     assert wrong["instance"] == pytest.approx(0.35, abs=0.1)
     assert len(splits["instance"].y_train) == 270  # a quarter is for the weak network

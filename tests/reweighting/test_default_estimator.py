@@ -89,7 +89,7 @@ class Reference:
             rate = 0.35 * (1 if self.trusted is not None else self.evidence)
             estimate = self.estimate[i] + rate * (new - self.estimate[i])
             trusted = self.trusted is not None and i in self.trusted
-            weight = (self.table[0] * (1 + 0.5 * self.evidence) if trusted else estimate) * self.factors[label]
+            weight = (self.table[0] * (1 + self.evidence) if trusted else estimate) * self.factors[label]
             past = self.steps > self.warmup
             if past:
                 self.estimate[i], self.weights[i] = estimate, weight
@@ -194,9 +194,9 @@ def test_wrong_labels_end_at_zero_and_the_mean_at_one(joined: int | None) -> Non
     assert weights[:24].max() < 0.01
     untrusted = 60 - (joined or 0)
     assert weights[:untrusted].mean().item() == pytest.approx(1, abs=0.1)
-    if joined:  # one and a half times the weight of the best of the others
+    if joined:  # twice the weight of the best of the others
         torch.testing.assert_close(
-            weights[untrusted:], 1.5 * weights[:untrusted].max().expand(joined), rtol=0.01, atol=0
+            weights[untrusted:], 2 * weights[:untrusted].max().expand(joined), rtol=0.01, atol=0
         )
     else:
         torch.testing.assert_close(weights[30:55], torch.full((25,), 60 / 36), rtol=0.15, atol=0)

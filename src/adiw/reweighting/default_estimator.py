@@ -28,7 +28,6 @@ from adiw.reweighting.weight_state import WeightState
 
 POOL = 2048  # losses of at most so many training samples, and of so many trusted samples, are ranked
 RATE = 0.35  # by which a weight moves towards its new estimate each time that its sample is in a batch
-TRUSTED_FACTOR = 1.5  # of a trusted sample's weight to that of a label that is certainly right, with full evidence
 TRUSTED_SHARE = 0.5  # of all weight: what trusted samples get at most where the network predicts wrong labels
 PREDICTED = 2.0  # threshold of the evidence for that by losses, see ``evidence_of_smaller``
 UNEXPECTED = 2.5  # by errors, see ``evidence_of_larger_mean``
@@ -39,10 +38,9 @@ class RankEstimator(nn.Module):
     """Weights of a batch from the last losses of all samples, see ``matching/loss_ranks.py``.
 
     With ``trusted_index``, the positions of the trusted samples in the training set, trusted losses are those of
-    their own training passes, and no other pass is needed. Trusted samples get the full weight, and up to
-    ``TRUSTED_FACTOR`` times as much where there is evidence of wrong labels. Where targets are classes, weights are
-    multiplied by p_trusted(y) / p_weighted(y), shrunk towards one. ``num_trusted`` is the number of trusted losses in
-    ``refit``.
+    their own training passes, and no other pass is needed. Trusted samples get the full weight, and up to twice as
+    much where there is evidence of wrong labels. Where targets are classes, weights are multiplied by
+    p_trusted(y) / p_weighted(y), shrunk towards one. ``num_trusted`` is the number of trusted losses in ``refit``.
 
     Wrong labels that the network predicts, such as those of another model, have small losses, and the trusted labels
     large ones. ``predicted_errors``, from 0 to 1, is the largest evidence of that in the epochs ``LOOK``: trusted
@@ -202,8 +200,7 @@ class RankEstimator(nn.Module):
         weights = estimates
         trusted = None if self.is_trusted is None else self.is_trusted.index_select(0, step.index)
         if trusted is not None:
-            factor = 1 + (TRUSTED_FACTOR - 1) * table.evidence
-            weights = torch.where(trusted, table.full * factor, weights)
+            weights = torch.where(trusted, table.full * (1 + table.evidence), weights)
         if self.factors is not None and train.group is not None:
             weights = weights * self.factors.index_select(0, train.group.clamp(0, len(self.factors) - 1))
         weights = weights.to(old.dtype)
