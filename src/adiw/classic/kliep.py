@@ -97,7 +97,7 @@ class KLIEP(KernelModel):
 
 
 def maximise_likelihood(problem: KLProblem, penalty: float, tolerance: float, warn: bool = True) -> Array:
-    """argmin of psi_bar'beta - mean_j log psi_j'beta + penalty |beta|^2 / 2 over beta >= 0, with mean one: (b,).
+    """argmin of psi_bar'beta - mean_j log psi_j'beta + penalty |beta|^2 / 2 over beta >= 0, divided by psi_bar'beta.
 
     A primal-dual interior-point method (Nocedal and Wright 2006, chapter 19): Newton steps towards points at which
     each coefficient times its dual, the slope, is a small share of the distance to the optimum.
