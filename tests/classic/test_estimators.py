@@ -176,3 +176,10 @@ def test_a_search_does_not_warn_of_widths_that_are_not_chosen() -> None:
     random = np.random.default_rng(3)
     train, test = np.exp(random.normal(size=(256, 1))), np.exp(random.normal(-1, size=(200, 1)))
     assert np.isfinite(KLIEP(random_state=0).fit(train, test).weights_).all()  # warnings are errors in the tests
+
+
+@pytest.mark.parametrize("estimator", [KLIEP(centres=1), ULSIF(centres=1)], ids=lambda e: type(e).__name__)
+def test_a_search_with_one_centre_keeps_it_in_its_own_fold(estimator, samples):
+    fit = clone(estimator).fit(*samples)
+    assert fit.coef_.shape == (1,)
+    assert np.isfinite(fit.weights_).all()
