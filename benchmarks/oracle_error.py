@@ -28,7 +28,7 @@ def main() -> None:
     arguments = parser.parse_args()
     problem = PROBLEMS[0]
     estimators = {f"LSIF penalty {p:g}": LSIF(width=problem.width, penalty=p) for p in PENALTIES}
-    estimators["KLIEP"] = KLIEP(width=problem.width)
+    estimators["KLIEP"] = KLIEP(width=problem.width, penalty=0)
     errors: dict[str, list[float]] = {name: [] for name in estimators}
     for seed in range(1, arguments.seeds + 1):
         train, test, truth = sample(problem, seed)

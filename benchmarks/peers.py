@@ -106,7 +106,7 @@ METHODS: dict[str, Weigh] = {
     "adiw LSIF": lambda a, b, width: LSIF(width=width).fit(a, b).weights_,
     "skada KLIEP": of_skada("KLIEPReweightAdapter"),
     "adapt KLIEP": of_adapt("KLIEP"),
-    "adiw KLIEP": lambda a, b, width: KLIEP(width=width).fit(a, b).weights_,
+    "adiw KLIEP": lambda a, b, width: KLIEP(width=width, penalty=0).fit(a, b).weights_,
     "densratio uLSIF, searched": of_densratio("uLSIF", searched=True),
     "adiw ULSIF, searched": lambda a, b, width: ULSIF().fit(a, b).weights_,
     "densratio KLIEP, searched": of_densratio("KLIEP", searched=True),

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF, ClassifierRatio, non_negative_qp
+from adiw.classic import KLIEP, KMM, LSIF, RULSIF, ULSIF, ClassifierRatio, kliep, non_negative_qp
 from tests.oracles.problems import gaussian_shift
 
 ESTIMATORS = [KMM(), KLIEP(), LSIF(), ULSIF(), RULSIF(), ClassifierRatio()]
@@ -89,6 +89,7 @@ def test_bad_samples_are_errors(estimator, train, test, message):
         (KMM(slack=-0.1), "slack must be"),
         (KMM(block=1), "block must be"),
         (KLIEP(width="auto"), "width must be a positive number"),
+        (KLIEP(penalty=-0.1), 'penalty must be a number from 0 or "cv", got -0.1'),
         (LSIF(penalty=-1.0), "penalty must be"),
         (ULSIF(penalty=0.0), "penalty must be"),
     ],
@@ -162,8 +163,8 @@ def test_numbers_whose_squares_overflow_are_an_error(estimator, samples):
 
 
 def test_kliep_warns_when_it_is_not_at_the_optimum(samples, monkeypatch):
-    monkeypatch.setattr(non_negative_qp, "solve", lambda A, c, start: start)  # steps of length zero
-    with pytest.warns(UserWarning, match="KLIEP: .* not within .* of the optimum after 100 Newton steps"):
+    monkeypatch.setattr(kliep, "MOST_STEPS", 2)
+    with pytest.warns(UserWarning, match="KLIEP: .* not within .* of the optimum after 2 Newton steps"):
         KLIEP(width=1.0).fit(*samples)
 
 
@@ -175,3 +176,10 @@ def test_a_search_does_not_warn_of_widths_that_are_not_chosen() -> None:
     random = np.random.default_rng(3)
     train, test = np.exp(random.normal(size=(256, 1))), np.exp(random.normal(-1, size=(200, 1)))
     assert np.isfinite(KLIEP(random_state=0).fit(train, test).weights_).all()  # warnings are errors in the tests
+
+
+@pytest.mark.parametrize("estimator", [KLIEP(centres=1), ULSIF(centres=1)], ids=lambda e: type(e).__name__)
+def test_a_search_with_one_centre_keeps_it_in_its_own_fold(estimator, samples):
+    fit = clone(estimator).fit(*samples)
+    assert fit.coef_.shape == (1,)
+    assert np.isfinite(fit.weights_).all()

@@ -100,6 +100,16 @@ def test_the_classifier_finds_the_ratio_of_gaussians(problem: Problem) -> None:
     assert fit.weights_.mean() == pytest.approx(1, abs=0.05)
 
 
+def test_the_classifier_has_products_of_columns_only_where_they_help() -> None:
+    """The log ratio of two Gaussians is linear if their variances agree."""
+    degrees = []
+    for std in (1.0, 0.8):
+        problem = gaussian_shift_all(dim=3, shift=0.3, test_std=std)
+        fit = ClassifierRatio().fit(*problem.sample(0, 2000, 300))
+        degrees.append(fit.classifier_.best_params_["polynomialfeatures__degree"])
+    assert degrees == [1, 2]
+
+
 def test_any_probabilistic_classifier() -> None:
     train, test = gaussian_shift().sample(0, 600, 300)
     fit = ClassifierRatio(RandomForestClassifier(min_samples_leaf=30, random_state=0)).fit(train, test)

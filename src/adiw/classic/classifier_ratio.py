@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
@@ -15,14 +16,17 @@ from adiw.argument_checks import is_positive
 from adiw.classic.estimator import DensityRatioEstimator, check_points, check_samples
 from adiw.classic.rbf_features import Array
 
+FOLDS = 3
+
 
 class ClassifierRatio(DensityRatioEstimator):
     """w(x) = n_train / n_test * P(test | x) / P(train | x), with the probabilities of any scikit-learn classifier.
 
     Args:
-        classifier: has ``predict_proba``; None for logistic regression on the columns and their products, which can
-            represent the ratio of any two Gaussians and needs few columns. Calibrated probabilities matter more than
-            accuracy: wrap boosted trees in ``CalibratedClassifierCV``.
+        classifier: has ``predict_proba``; None for logistic regression on the columns, with or without their
+            products, by the log loss of held-out folds. With them it can represent the ratio of any two Gaussians and
+            needs few columns. Calibrated probabilities matter more than accuracy: wrap boosted trees in
+            ``CalibratedClassifierCV``. ``QuadraticDiscriminantAnalysis()`` is the ratio of two fitted Gaussians.
         upper: largest weight. A classifier that is certain would give an infinite one.
 
     Attributes:
@@ -45,7 +49,7 @@ class ClassifierRatio(DensityRatioEstimator):
         train, test = check_samples(self, X_train, y, X_test)
         if not is_positive(self.upper):
             raise ValueError(f"upper must be a positive number, got {self.upper!r}")
-        made = _quadratic() if self.classifier is None else self.classifier
+        made = _logistic(min(len(train), len(test))) if self.classifier is None else self.classifier
         if not hasattr(made, "predict_proba"):
             raise TypeError(f"classifier must have predict_proba, got {made!r}: use a probabilistic classifier")
         self.n_features_in_ = train.shape[1]
@@ -63,7 +67,10 @@ class ClassifierRatio(DensityRatioEstimator):
         return np.minimum(ratio, self.upper)
 
 
-def _quadratic() -> Any:
-    """Logistic regression with a quadratic score, on standardised columns."""
+def _logistic(points: int) -> Any:
+    """Logistic regression with a linear or a quadratic score, on standardised columns; quadratic without folds."""
     products = PolynomialFeatures(degree=2, include_bias=False)
-    return make_pipeline(StandardScaler(), products, StandardScaler(), LogisticRegression(C=100.0, max_iter=1000))
+    model = make_pipeline(StandardScaler(), products, StandardScaler(), LogisticRegression(C=100.0, max_iter=1000))
+    if points < FOLDS:
+        return model
+    return GridSearchCV(model, {"polynomialfeatures__degree": [1, 2]}, scoring="neg_log_loss", cv=FOLDS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from adiw.argument_checks import is_positive
 from adiw.classic.estimator import KernelModel
 from adiw.classic.rbf_features import (
     Array,
@@ -19,22 +19,19 @@ from adiw.classic.rbf_features import (
     rbf_features,
     sum_outer_products,
 )
-from adiw.classic.search import TYPICAL_PENALTY, mean_settings, search_widths
+from adiw.classic.search import (
+    LEAST,
+    TYPICAL_PENALTY,
+    Penalty,
+    centres_outside,
+    mean_settings,
+    penalties_to_try,
+    search_widths,
+)
 
-Penalty = float | Literal["cv"]
 Moments = tuple[Array, Array]  # H (b, b) and h (b,)
-PENALTIES = (1e-3, 3e-3, 1e-2, 0.03, 0.1, 0.3, 1.0)
 TINY = float(np.finfo(np.float64).tiny)
-LEAST, MOST = 0.05, 1e9  # a held-out ratio beyond them counts as these: the logarithm of zero would decide
-
-
-def penalties_to_try(penalty: float | str) -> tuple[float, ...]:
-    """The given penalty, or those that "cv" chooses from."""
-    if isinstance(penalty, str) and penalty == "cv":
-        return PENALTIES
-    if not is_positive(penalty):
-        raise ValueError(f'penalty must be a positive number or "cv", got {penalty!r}')
-    return (float(penalty),)
+MOST = 1e9  # a held-out ratio above it counts as this
 
 
 def moments(train: Array, test: Array, centres: Array, width: float, alpha: float) -> Moments:
@@ -62,10 +59,11 @@ class LeastSquaresModel(KernelModel):
     def _fit(self, train: Array, test: Array, alpha: float) -> Moments:
         """Set ``centres_``, ``width_``, ``penalty_``, ``multiple_``, ``coef_`` and ``weights_``. Returns H and h."""
         random = check_random_state(self.random_state)
-        self.centres_ = choose_centres(test, self.centres, random)
+        rows = choose_centres(test, self.centres, random)
+        self.centres_ = test[rows]
         widths = search_widths(self.width, train, test, self.random_state)
         penalties = penalties_to_try(self.penalty)
-        found = self._search(train, test, alpha, widths, penalties, random)
+        found = self._search(train, test, rows, alpha, widths, penalties, random)
         self.width_, self.penalty_, self.multiple_ = found
         H, h = moments(train, test, self.centres_, self.width_, alpha)
         self.coef_ = self.multiple_ * solve(H, h, self.penalty_)
@@ -76,6 +74,7 @@ class LeastSquaresModel(KernelModel):
         self,
         train: Array,
         test: Array,
+        rows: NDArray[np.intp],
         alpha: float,
         widths: Sequence[float],
         penalties: Sequence[float],
@@ -93,7 +92,8 @@ class LeastSquaresModel(KernelModel):
 
         def held_out(width: float, penalties: Sequence[float]) -> Array:
             parts = ((train[fold_train == k], test[fold_test == k]) for k in range(folds))
-            return _held_out([_fold(*part, self.centres_, width, alpha) for part in parts], penalties)
+            each = [_fold(*part, self.centres_, width, alpha) for part in parts]
+            return _held_out(each, [centres_outside(k, fold_test[rows]) for k in range(folds)], penalties)
 
         scores = [held_out(width, penalties)[0].mean(0) for width in self._each(widths, "width")]
         width, penalty = mean_settings(len(test) * np.array(scores), widths, penalties)
@@ -115,14 +115,18 @@ def _fold(train: Array, test: Array, centres: Array, width: float, alpha: float)
     return _Fold(H, h, mean, rbf_features(test, centres, width))
 
 
-def _held_out(each: list[_Fold], penalties: Sequence[float]) -> Array:
-    """The score, h'b and b'Hb of each fold for the coefficients b of the others: (3, folds, penalties)."""
+def _held_out(each: list[_Fold], outside: list[NDArray[np.bool_]], penalties: Sequence[float]) -> Array:
+    """The score, h'b and b'Hb of each fold for the coefficients b of the others: (3, folds, penalties).
+
+    The coefficients are zero but for the centres ``outside`` of the fold.
+    """
     total_H, total_h, total_mean = sum(f.H for f in each), sum(f.h for f in each), sum(f.mean for f in each)
     values = []
-    for fold in each:
+    for fold, used in zip(each, outside, strict=True):
         others = len(each) - 1
         H, h, mean = (total_H - fold.H) / others, (total_h - fold.h) / others, (total_mean - fold.mean) / others
-        coefs = np.stack([solve(H, h, penalty) for penalty in penalties], axis=1)
+        coefs = np.zeros((len(h), len(penalties)))
+        coefs[used] = np.stack([solve(H[np.ix_(used, used)], h[used], penalty) for penalty in penalties], axis=1)
         size = np.maximum(mean @ coefs, TINY)
         ratios = np.clip(fold.psi_test @ coefs / size, LEAST, MOST)
         score = np.log(ratios).mean(0) - np.minimum(fold.mean @ coefs / size, MOST)

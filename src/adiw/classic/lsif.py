@@ -55,7 +55,7 @@ class LSIF(KernelModel):
         train, test = check_samples(self, X_train, y, X_test)
         self.n_features_in_ = train.shape[1]
         random = check_random_state(self.random_state)
-        self.centres_ = choose_centres(test, self.centres, random)
+        self.centres_ = test[choose_centres(test, self.centres, random)]
         widths = widths_to_try(self.width, train, test, self.random_state)
         penalties = _penalties_to_try(self.penalty)
         folds = min(self.folds, len(train), len(test)) if len(widths) * len(penalties) > 1 else 1

@@ -52,9 +52,10 @@ def sum_outer_products(X: Array, centres: Array, width: float) -> Array:
     return total
 
 
-def choose_centres(X_test: Array, count: int, random: np.random.RandomState) -> Array:
-    """At most ``count`` test points, drawn at random: (b, d)."""
-    return X_test[np.sort(random.permutation(len(X_test))[:count])]
+def choose_centres(X_test: Array, count: int, random: np.random.RandomState) -> NDArray[np.intp]:
+    """The rows of at most ``count`` test points, drawn at random: (b,)."""
+    rows: NDArray[np.intp] = np.sort(random.permutation(len(X_test))[:count])
+    return rows
 
 
 def widths_to_try(width: Width, X_train: Array, X_test: Array, random_state: Any) -> list[float]:

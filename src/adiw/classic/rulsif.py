@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from adiw.argument_checks import is_number
 from adiw.classic.estimator import check_samples
-from adiw.classic.least_squares import LeastSquaresModel, Penalty
+from adiw.classic.least_squares import LeastSquaresModel
 from adiw.classic.rbf_features import Array, Width
+from adiw.classic.search import Penalty
 
 
 class RULSIF(LeastSquaresModel):

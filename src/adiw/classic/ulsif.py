@@ -7,8 +7,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from adiw.classic.estimator import check_samples
-from adiw.classic.least_squares import LeastSquaresModel, Penalty
+from adiw.classic.least_squares import LeastSquaresModel
 from adiw.classic.rbf_features import Width
+from adiw.classic.search import Penalty
 
 
 class ULSIF(LeastSquaresModel):
