@@ -344,8 +344,8 @@ def units() -> Noisy:
 def test_a_regressor_ignores_targets_in_the_wrong_unit(units: Noisy) -> None:
     model = ReweightedRegressor(epochs=80, batch_size=64, random_state=0)
     plain, fit = clone(model).fit(units.X, units.given), units.fit(model)
-    assert plain.score(units.X_test, units.y_test) < 0  # worse than the mean
-    assert fit.score(units.X_test, units.y_test) > 0.5
+    # Of the mean squared error; in some draws a few wrong targets keep their weight.
+    assert 1 - fit.score(units.X_test, units.y_test) < (1 - plain.score(units.X_test, units.y_test)) / 50
     right = units.given == units.true
     assert fit.sample_weight_[right].mean() > 10 * fit.sample_weight_[~right].mean()
 

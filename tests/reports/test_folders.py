@@ -16,7 +16,7 @@ from tests.reports.folders import record, write_run, write_sweep
 from tests.reports.sweep_folder import recipe, result, write
 
 ROOT = Path(__file__).parents[2]
-RECORDED = [file.parent for at in ("results", "paper/results") for file in sorted(ROOT.glob(f"{at}/*/results.jsonl"))]
+RECORDED = [file.parent for at in ("results", "paper/results") for file in sorted(ROOT.glob(f"{at}/*/recipe.json"))]
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda folder: folder.name)

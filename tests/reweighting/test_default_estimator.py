@@ -55,7 +55,8 @@ class Reference:
             counts = [(r, m / parts * np.isclose(ratio, r).sum()) for r in ratio]
             bound = np.array([(r * e + np.sqrt(r * e + 0.25)) / e for r, e in counts])
             right = bound / ratio[: max(1, round(0.25 * parts))].mean()
-            weights = np.where(right >= 0.02, 1 / (1 + np.exp(-20 * (right - 0.65))), 0)
+            weights = 1 / (1 + np.exp(-20 * (right - 0.65)))
+            weights = np.where(weights >= 0.01, weights, 0)
             statistic = 0.0
             for j, x in enumerate(np.sort(losses[np.isfinite(losses)])):
                 f, u = (j + 1) / m, max(np.mean(self.ranked <= x), 0.25)

@@ -18,6 +18,7 @@ from adiw.matching.batches import is_finite
 PSEUDO_SAMPLES = 2.0  # the ratio is shrunk towards one by so many trusted samples
 LOWEST = 0.25  # of the training losses: all labels there are taken to be right
 THRESHOLD, STEEPNESS = 0.65, 20.0  # a label that is right with probability THRESHOLD gets half of the full weight
+LEAST = 0.01  # a smaller share of the full weight is zero: losses of gross errors are thousands of times larger
 # -log of the p-value of the test of Berk and Jones: up to the first all weights are one, from the second on they are
 # those of the ratio. They start to differ where it is at least STARTS log m.
 NONE, FULL, STARTS = 2.0, 4.0, 1.5
@@ -76,7 +77,8 @@ def rank_weights(train: Tensor, trusted: Tensor, sharpen: bool = True, before: T
     if sharpen:
         bound = _upper_bound(ratio, count_trusted / parts)
         right = bound / ratio[: max(1, round(LOWEST * parts))].mean()
-        weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD)).where(right >= 0.02, 0)
+        weights = torch.sigmoid(STEEPNESS * (right - THRESHOLD))
+        weights = weights.where(weights >= LEAST, 0)
     surprise = -_log_p_value(*_shares(ranked, number, count, ordered, number_trusted, count_trusted))
     evidence = ((surprise - NONE) / (FULL - NONE)).clamp(0, 1)
     if before is not None:
