@@ -38,6 +38,14 @@ class Reweighted(ReweightingMixin, Trainer):  # type: ignore[misc]
     trusted_set = SAMPLES[:10]
 
 
+class Moved(Reweighted):
+    """Labels are random, so the default has no evidence: a divergence without caution gives unequal weights."""
+
+    def make_reweight(self, model: nn.Module, val_set: Any, num_train: int | None) -> ADIW:
+        criterion = nn.CrossEntropyLoss(reduction="none")
+        return ADIW(model, criterion, val_set, num_train, "kl", forward=self.outputs_and_targets, cautious=False)
+
+
 def trainer(folder: Path, kind: Any = Reweighted, net: Any = None, train: Any = None, **settings: Any) -> Any:
     named = {key: settings.pop(key) for key in ("data_collator", "eval_dataset", "model_init") if key in settings}
     settings = {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 1e-2, **settings}
@@ -51,7 +59,7 @@ def trainer(folder: Path, kind: Any = Reweighted, net: Any = None, train: Any = 
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_a_run_resumes_from_the_trainers_own_checkpoint(tmp_path: Path, accumulated: int) -> None:
     def run(folder: str) -> Any:
-        return trainer(tmp_path / folder, net=model(dropout=0.1), gradient_accumulation_steps=accumulated)
+        return trainer(tmp_path / folder, Moved, net=model(dropout=0.1), gradient_accumulation_steps=accumulated)
 
     whole = run("whole")
     whole.train()
@@ -79,7 +87,7 @@ def pad(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
     }
 
 
-class Watched(Reweighted):
+class Watched(Moved):
     """Compares every training batch with the samples that its index names."""
 
     seen: list[int]
